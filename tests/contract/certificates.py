@@ -42,13 +42,13 @@ class Authority:
         )
         self.certificate = certificate.public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, common_name: str, *dns_names: str, hours: float = 1) -> Pair:
-        """A certificate for servers (at 127.0.0.1) and clients, valid for so many hours."""
+    def issue(self, common_name: str, *dns_names: str, hours: float = 1, begins: float = -1) -> Pair:
+        """A certificate for servers (at 127.0.0.1) and clients, valid for so many hours, from `begins` hours on."""
         key = ec.generate_private_key(ec.SECP256R1())
         names: list[x509.GeneralName] = [x509.DNSName(name) for name in dns_names]
         names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
         certificate = (
-            _builder(_named(common_name), self._name, key, hours)
+            _builder(_named(common_name), self._name, key, hours, begins)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self._key, hashes.SHA256())
         )
@@ -65,7 +65,7 @@ def _named(name: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, hours: float = 1
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, hours: float = 1, begins: float = -1
 ) -> x509.CertificateBuilder:
     now = clocks.utc_now()
     return (
@@ -74,6 +74,6 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_before(now + datetime.timedelta(hours=begins))
         .not_valid_after(now + datetime.timedelta(hours=hours))
     )

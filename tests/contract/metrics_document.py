@@ -81,7 +81,7 @@ def site(
     start = commandline.Start(arguments, {}, io.StringIO(), io.StringIO(), lambda line: None)
     completed = start.run().completed
     assert completed is not None
-    return serving_site.FrontendSite(completed, frontend.parts(), clock)
+    return serving_site.FrontendSite(completed, frontend.parts(), serving_frontend.unchecked_server(), clock)
 
 
 def of_frontend(folder: pathlib.Path) -> dict[str, Instrument]:

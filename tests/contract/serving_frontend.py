@@ -19,7 +19,7 @@ from tools.controlplane import ports
 from trireme.cache import class_registry, cluster_cache, object_waits, pod_projection
 from trireme.config import commandline
 from trireme.delegated_access import serving_trust
-from trireme.frontend import app, scheduler_metrics
+from trireme.frontend import api_server_check, app, scheduler_metrics
 from trireme.frontend.phase_clients import class_answers
 from trireme.frontend.serving import frontend_state, serving, serving_site
 from trireme.frontend.term import Term
@@ -34,6 +34,7 @@ from trireme.scheduling import (
 )
 from trireme.scheduling.ports import Effects
 from trireme.v1 import scheduler_status_pb2
+from trireme_kube.client.rest import client, credentials
 from trireme_kube.componentbase import clocks, supervision
 from trireme_kube.componentbase.logs import klog
 
@@ -143,6 +144,9 @@ class FakeFrontend:
         )
         self.plugins: Callable[[], list[scheduler_status_pb2.PluginStatus]] = list
         self.lease, self.holder = "kube-system/kube-scheduler", "other"
+        self.catching_up: dict[str, str] = {}
+        self.lookups: dict[str, Any] = {}
+        self.lease_error = ""
 
     def place(self, pod: dict[str, Any]) -> None:
         """A pod that is on a node."""
@@ -200,14 +204,14 @@ class FakeFrontend:
                 # Of filter one of our own stands in.
                 is_on_fallback=lambda phase: phase == "filter",
                 fallbacks={},
-                lookups={},
+                lookups=self.lookups,
             ),
             scheduling,
             self.informers if self.synced else [_listing("pods"), _listing("nodes", "the API server is slow")],
             SimpleNamespace(statistics=list),
             self.plugins,
         )
-        return frontend_state.FrontendState(*parts)
+        return dataclasses.replace(frontend_state.FrontendState(*parts), lease_error=lambda: self.lease_error)
 
     @property
     def term(self) -> Term | None:
@@ -215,10 +219,23 @@ class FakeFrontend:
         return Term(7, "me", lambda: self.lease_seconds) if self.leading else None
 
 
+def informer(name: str, error: str, *, synced: bool, status: int = 0) -> SimpleNamespace:
+    """An informer whose last request failed."""
+    statistics = SimpleNamespace(
+        name=name, state="listing", synced=synced, failures=int(bool(error)), last_error=error, last_status=status
+    )
+    return SimpleNamespace(synced=synced, statistics=lambda: statistics)
+
+
 def _listing(name: str, error: str = "") -> SimpleNamespace:
     """An informer that has no list yet."""
-    statistics = SimpleNamespace(name=name, state="listing", synced=False, failures=int(bool(error)), last_error=error)
-    return SimpleNamespace(synced=False, statistics=lambda: statistics)
+    return informer(name, error, synced=False)
+
+
+def unchecked_server() -> api_server_check.ApiServerCheck:
+    """The check of an API server that nobody asks."""
+    api: Any = None
+    return api_server_check.ApiServerCheck(api, clocks.wall)
 
 
 async def review(_: web.Request, seen: fake.Seen) -> web.StreamResponse:
@@ -317,7 +334,11 @@ async def served(
         before = klog.LogOptions()
         try:
             frontend.completed = outcome.completed
-            async with serving.serve(outcome.completed, frontend.parts(), supervision.Supervisor()) as site:
+            settings = client.ClientSettings(credentials.Source(str(kubeconfig)))
+            async with (
+                await client.connect(settings) as reader,
+                serving.serve(outcome.completed, frontend.parts(), reader, supervision.Supervisor()) as site,
+            ):
                 yield Served(port, folder, kubeconfig, frontend, site, api_server)
         finally:
             klog.set_verbosity(before.verbosity)

@@ -102,7 +102,8 @@ def test_lint_has_nothing_to_say(tmp_path: pathlib.Path) -> None:
         (["scheduler.featureGates.GenericWorkload=yes"], "at '/scheduler/featureGates/GenericWorkload': got string"),
         (
             ["scheduler.featureGates.CoordinatedLeaderElection=true"],
-            "scheduler.featureGates.CoordinatedLeaderElection: needs scheduler.default",
+            "scheduler.featureGates.CoordinatedLeaderElection: needs scheduler.default, because the API server chooses "
+            "only the holder of kube-scheduler's Lease (deploy/chart/README.md#values)",
         ),
         (["extraObjects[0].kind=ConfigMap"], "at '/extraObjects/0': missing property 'apiVersion'"),
     ],
@@ -119,7 +120,14 @@ def test_a_wrong_value_is_an_error_that_names_it(flags: list[str], message: str,
 @pytest.mark.parametrize(
     ("flags", "commands"),
     [
-        ([], ["kubectl -n here rollout status deployment/trireme-frontend", "helm -n here test trireme"]),
+        (
+            [],
+            [
+                "kubectl -n here rollout status deployment/trireme-frontend",
+                "helm -n here test trireme",
+                "docs/troubleshooting.md#the-installation-is-wrong",
+            ],
+        ),
         (["certificates.source=secrets"], ["trireme-frontend-tls", "trireme-bind-tls"]),
         (["scheduler.default=true"], ["a kube-scheduler that still runs leads until it ends"]),
         (["insight.enabled=true,insight.http.enabled=true"], ["port-forward deployment/trireme-insight 7005"]),

@@ -233,6 +233,38 @@ async def test_what_may_not_be_listed_is_absent_if_it_is_not_served(served: bool
             assert await followed.catch_up(5) == 0
 
 
+async def test_what_was_listed_and_is_forbidden_later_stays_until_it_may_be_read_again() -> None:
+    """If this fails, a role that loses a line empties the cache of a leader, or nobody learns that it is old."""
+    watched, forbidden, allowed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if forbidden.is_set() and not allowed.is_set():
+            return failure(403, "Forbidden", "things is forbidden")
+        if not is_watch(seen):
+            return listing(100, thing("a", 1))
+        if allowed.is_set():
+            return await open_for_ever(request, line("ADDED", thing("b", 101)))
+        response = await stream(request)
+        watched.set()
+        await forbidden.wait()
+        return response
+
+    async with following(script) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+        await watched.wait()
+        forbidden.set()
+        async with asyncio.timeout(20):
+            while followed.statistics().last_status != 403:
+                await asyncio.sleep(0.01)
+        problem = "things is forbidden (403 Forbidden) (docs/troubleshooting.md#missing-permissions)"
+        assert (followed.synced, followed.statistics().last_error) == (True, problem)
+        assert log.kinds == ["LIST_START", "LISTED", "LIST_END"]
+        allowed.set()
+        await log.until(lambda: followed.version == 101)
+        assert followed.statistics().last_error == ""
+    assert log.kinds == ["LIST_START", "LISTED", "LIST_END", "ADDED"]
+
+
 @pytest.mark.parametrize(
     ("discovered", "absent"),
     [

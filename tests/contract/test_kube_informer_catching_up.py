@@ -57,7 +57,7 @@ async def test_a_leader_that_may_not_list_what_is_served_by_now_counts_it_as_emp
 
 @pytest.mark.parametrize("listed", [True, False])
 async def test_catching_up_on_what_is_forbidden_fails_unless_it_was_absent(listed: bool) -> None:
-    """If this fails, a new leader whose role has lost a right takes devices that an earlier one has allocated."""
+    """If this fails, a new leader whose role has lost a right goes on at once, with devices that are allocated."""
     forbidden = asyncio.Event()
     if not listed:
         forbidden.set()

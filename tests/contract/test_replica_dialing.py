@@ -95,15 +95,20 @@ async def test_a_phase_with_another_identity_is_not_used(tmp_path: Path) -> None
             await frontend.links.close()
 
 
-@pytest.mark.parametrize("wrong", ["expired", "another authority", "no TLS"])
+@pytest.mark.parametrize("wrong", ["expired", "not yet valid", "another authority", "no TLS"])
 async def test_why_tls_refuses_a_phase_is_in_words(tmp_path: Path, wrong: str) -> None:
     """The library's text names neither the setting nor what was expected: nobody would find out at night."""
     authority = Authority()
     caller = Side(tmp_path / "frontend", authority, "frontend")
     side = Side(tmp_path / "filter", authority, "filter", NAME)
-    told = "UNAVAILABLE: its certificate, or that of its authority, has expired"
+    told = "UNAVAILABLE: its certificate, or that of its authority, has expired "
+    told += "(docs/runbooks/README.md#triremecertificateexpires)"
     if wrong == "expired":
         authority.issue("filter", NAME, hours=-0.5).write(side.folder, "tls")
+    if wrong == "not yet valid":
+        authority.issue("filter", NAME, begins=0.5).write(side.folder, "tls")
+        told = "UNAVAILABLE: its certificate, or that of its authority, is not valid yet, by the clock of this host "
+        told += "(docs/troubleshooting.md#clocks-that-differ)"
     if wrong == "another authority":
         side.issue(Authority("another"), trusted=authority.certificate)
         told = "UNAVAILABLE: its certificate is of no authority in tls.caFile ("
@@ -113,6 +118,25 @@ async def test_why_tls_refuses_a_phase_is_in_words(tmp_path: Path, wrong: str) -
         frontend = Frontend(caller.dialer(NAME))
         frontend.links.set_endpoints([address])
         await frontend.fails(told)
+        await frontend.links.close()
+
+
+@pytest.mark.parametrize(
+    ("hours", "begins", "problem"),
+    [(-0.5, -1.0, "expired at "), (1.0, 0.5, "not valid before ")],
+    ids=["expired", "not-yet-valid"],
+)
+async def test_our_own_certificate_is_named_if_a_phase_cannot_accept_it(
+    tmp_path: Path, hours: float, begins: float, problem: str
+) -> None:
+    """The phase ends the connection without a reason: every phase would look broken, and none is."""
+    authority = Authority()
+    caller = Side(tmp_path / "frontend", authority, "frontend")
+    authority.issue("frontend", hours=hours, begins=begins).write(caller.folder, "tls")
+    async with serve(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
+        frontend = Frontend(caller.dialer(NAME))
+        frontend.links.set_endpoints([address])
+        await frontend.fails(f"; tls.certFile: {caller.folder}/tls.crt: {problem}")
         await frontend.links.close()
 
 

@@ -6,6 +6,7 @@ import ssl
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,8 @@ from tests.contract import kube_fake_server as fake
 from tests.contract import serving_frontend as support
 from trireme.cache import pod_projection
 from trireme.cli import main
+from trireme.framework import programs
+from trireme.frontend.phase_clients import endpoints
 from trireme.frontend.serving import serving
 from trireme.scheduling import scheduler
 from trireme_kube.client.informers.watch import Event, EventKind
@@ -64,7 +67,8 @@ async def test_readiness_names_the_phase_that_is_missing(tmp_path: Path, phase: 
         assert "readyz check failed" in text
         assert await _get(served, f"/readyz/{phase}", _token("admin")) == (
             500,
-            f"internal server error: no replica of {phase} is available\n",
+            f"internal server error: no replica of {phase} is available "
+            "(docs/troubleshooting.md#nothing-is-scheduled)\n",
         )
         assert (await _get(served, f"/readyz?exclude={phase}"))[0] == 200
         assert (await _get(served, "/livez"))[0] == (await _get(served, "/healthz"))[0] == 200
@@ -89,6 +93,108 @@ async def test_a_frontend_that_has_not_synced_is_not_ready(tmp_path: Path) -> No
     async with support.served(tmp_path, support.FakeFrontend(synced=False)) as served:
         code, text = await _get(served, "/readyz")
         assert (code, "[-]sched-handler-sync failed: reason withheld" in text.splitlines()) == (500, True)
+        assert await _get(served, "/readyz/sched-handler-sync", _token("admin")) == (
+            500,
+            "internal server error: handlers are not fully synchronized: pods; nodes: the API server is slow\n",
+        )
+
+
+async def test_readiness_says_why_a_phase_cannot_be_called(tmp_path: Path) -> None:
+    """An operator would not know whether its pods, its addresses, its certificates or its release are to blame."""
+    frontend = support.FakeFrontend(absent=["filter"])
+    frontend.filters.links = [SimpleNamespace(address="10.0.0.3:7001", last_error="its certificate has expired")]
+    service = "endpointslice:///s/trireme-filter:grpc"
+    frontend.lookups = {"filter": {service: endpoints.EndpointLookup(service, listed=True)}}
+    async with support.served(tmp_path, frontend) as served:
+        _, text = await _get(served, "/readyz/filter", _token("admin"))
+    assert text == (
+        f"internal server error: no replica of filter is available: {service}: no addresses: none of its pods runs; "
+        "10.0.0.3:7001: its certificate has expired (docs/troubleshooting.md#nothing-is-scheduled)\n"
+    )
+
+
+async def test_a_leader_that_may_not_read_what_another_one_wrote_is_not_ready(tmp_path: Path) -> None:
+    """It schedules nothing: a rollout would end the frontends that do."""
+    frontend = support.FakeFrontend()
+    frontend.catching_up = {"pods": "the writes of an earlier leader are not known yet: no (403 Forbidden)"}
+    async with support.served(tmp_path, frontend) as served:
+        code, text = await _get(served, "/readyz")
+        assert (code, "[-]permissions failed: reason withheld" in text.splitlines()) == (500, True)
+        _, text = await _get(served, "/readyz/permissions", _token("admin"))
+        assert text == (
+            "internal server error: pods: the writes of an earlier leader are not known yet: no (403 Forbidden)\n"
+        )
+
+
+async def test_what_was_listed_and_is_forbidden_now_is_a_warning(tmp_path: Path) -> None:
+    """The scheduler goes on with what it knows, as kube-scheduler does, and nobody would learn that it is old."""
+    frontend = support.FakeFrontend()
+    frontend.informers = [
+        support.informer("pods", "away", synced=True),
+        support.informer("services", "no (403 Forbidden)", synced=True, status=403),
+    ]
+    async with support.served(tmp_path, frontend) as served:
+        code, text = await _get(served, "/readyz?verbose")
+        assert (code, "[+]permissions ok, with a warning: reason withheld" in text.splitlines()) == (200, True)
+        assert await _get(served, "/readyz/permissions", _token("admin")) == (
+            200,
+            "ok, but services is as it was listed before: no (403 Forbidden)\n",
+        )
+
+
+async def test_the_status_has_what_fails_and_what_warns(tmp_path: Path) -> None:
+    """Who reads the status, and has no access to the log, would see that pods wait and not why."""
+    frontend = support.FakeFrontend(absent=["bind"])
+    frontend.lease_error = "no (403 Forbidden)"
+    async with support.served(tmp_path, frontend) as served:
+        _, text = await _get(served, programs.STATUS_PATH, _token("admin"))
+    assert orjson.loads(text)["readinessProblems"] == [
+        {
+            "check": "leaderElection",
+            "text": "the last request for the Lease kube-system/kube-scheduler failed: no (403 Forbidden)",
+            "fails": False,
+        },
+        {
+            "check": "bind",
+            "text": "no replica of bind is available (docs/troubleshooting.md#nothing-is-scheduled)",
+            "fails": True,
+        },
+    ]
+
+
+async def test_a_lease_that_cannot_be_read_is_a_warning(tmp_path: Path) -> None:
+    """A standby is ready all the same: an API server that is away would else make all of them unready."""
+    frontend = support.FakeFrontend(leading=False)
+    frontend.lease_error = "no (403 Forbidden)"
+    async with support.served(tmp_path, frontend) as served:
+        assert await _get(served, "/readyz/leaderElection", _token("admin")) == (
+            200,
+            "ok, but the last request for the Lease kube-system/kube-scheduler failed: no (403 Forbidden)\n",
+        )
+
+
+async def test_the_clock_and_the_version_of_the_api_server_are_warnings(tmp_path: Path) -> None:
+    async def answer(request: web.Request, seen: fake.Seen) -> web.StreamResponse:
+        """An API server of another age, in both senses."""
+        if seen.path == "/version":
+            headers = {"Date": "Mon, 30 Nov 2020 12:00:00 GMT"}
+            return fake.answer({"gitVersion": "v1.20.0"}, headers=headers)
+        return await support.review(request, seen)
+
+    async with support.served(tmp_path, support.FakeFrontend(), api=answer) as served:
+        for _ in range(100):
+            code, text = await _get(served, "/readyz?verbose")
+            if "clock" in text:
+                break
+            await asyncio.sleep(0.02)
+        for check, problem in (("clock", "ahead of that of the API server"), ("api-server-version", "v1.20.0")):
+            assert (code, f"[+]{check} ok, with a warning: reason withheld" in text.splitlines()) == (200, True)
+            _, reason = await _get(served, f"/readyz/{check}", _token("admin"))
+            assert reason.startswith("ok, but the ")
+            assert problem in reason
+        _, metrics = await _get(served, "/metrics", _token("admin"))
+        (line,) = [line for line in metrics.splitlines() if line.startswith("trireme_api_server_clock_ahead_seconds ")]
+        assert float(line.partition(" ")[2]) > 1e8
 
 
 async def test_a_process_that_ends_is_not_ready(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def _site(folder: Path, *flags: str) -> serving_site.FrontendSite:
     start = commandline.Start(arguments, {}, io.StringIO(), io.StringIO(), lambda line: None)
     completed = start.run().completed
     assert completed is not None
-    return serving_site.FrontendSite(completed, support.FakeFrontend().parts())
+    return serving_site.FrontendSite(completed, support.FakeFrontend().parts(), support.unchecked_server())
 
 
 async def _text(site: serving_site.FrontendSite, path: str) -> str:

@@ -21,6 +21,12 @@ API server, the controllers and etcd of each version. Without an API what needs 
 is off; `trireme status` and a line of the log at the start name it. APIs that are
 served later are found within minutes.
 
+Supported are API servers from the oldest version here to one minor version newer than
+the one that Trireme decides as. Of another version `/readyz` warns
+(`api-server-version`), with a line in the log; pods are scheduled as far as the server
+has the APIs. An API that Trireme cannot do without is waited for: `sched-handler-sync`
+fails, and names it.
+
 | version | passed | failed | skipped | APIs that Trireme reads and the version lacks | files not run |
 | --- | --- | --- | --- | --- | --- |
 """

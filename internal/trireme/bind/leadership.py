@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from trireme.rpc.fencing import EpochGuard, Refusal, RefusalReason, Tenure
 from trireme_kube.client.leaderelection.election import LeaseRecord
 from trireme_kube.client.leaderelection.lease import MAX_TRUST_SECONDS, ClaimVerdict, EpochClaim, check_claim
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, with_advice
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +155,6 @@ class Leadership:
         try:
             lease = await reader.read()
         except (ApiError, ApiUnreachable) as error:
-            raise Refusal(RefusalReason.UNVERIFIED, f"the Lease cannot be read: {error}") from error
+            raise Refusal(RefusalReason.UNVERIFIED, f"the Lease cannot be read: {with_advice(error)}") from error
         duration = min(max(lease.duration_seconds, 1), MAX_TRUST_SECONDS) if lease is not None else 0.0
         return check_claim(claim, lease), _TrustedClaim(claim, started, started + duration)

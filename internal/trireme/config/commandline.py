@@ -58,6 +58,8 @@ _ABOUT = """Trireme is a Kubernetes scheduler built of gRPC microservices: it as
 kube-scheduler's configuration, flags and manifests unchanged. This is its frontend, which watches the cluster, keeps
 the queue and leads the phases that filter, score and bind; without endpoints it starts them itself."""
 
+#: The line before the last one of a start that fails; the last one is kube-scheduler's.
+ADVICE = "I What to do about it: docs/troubleshooting.md#the-frontend-does-not-start"
 
 #: The order in which the log shows extension points; `MultiPoint` is expanded by then and always empty.
 _LOGGED_POINTS = (
@@ -166,6 +168,7 @@ class Start:
 
     def _log_failure(self, stage: str, error: str) -> _StartStopped:
         """Log why the start fails; return the exception that ends it with exit code 1."""
+        self.log(ADVICE)
         self.log(f'E "command failed" err={start_log.format_value(error)}')
         return _StartStopped(StartOutcome(1, stage, error, "log"))
 

@@ -27,7 +27,7 @@ from trireme.framework import release
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.kubeconfig.connection import Connection
 from trireme_kube.client.rest import client, credentials
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, with_advice
 from trireme_kube.componentbase.server.authentication import RequestHeaders, ReviewError, Trust, User
 from trireme_kube.componentbase.server.authorization import Access, AccessVerdict
 
@@ -71,7 +71,7 @@ class ClusterTrust:
             try:
                 self._cluster_settings = await _read_config_map(self._api)
             except (ApiError, ApiUnreachable) as error:
-                log.warning("keeping the authentication configuration in use: %s", error)
+                log.warning("keeping the authentication configuration in use: %s", with_advice(error))
 
     def pem(self) -> bytes:
         """The certificates of all authorities."""
@@ -224,7 +224,7 @@ class ReviewClient:
         try:
             answer = (await self._api.post(path, body, deadline=REVIEW_SECONDS)).json()
         except (ApiError, ApiUnreachable) as error:
-            raise ReviewError(str(error)) from error
+            raise ReviewError(with_advice(error)) from error
         status = answer.get("status") if isinstance(answer, dict) else None
         return status if isinstance(status, dict) else {}
 

@@ -13,7 +13,7 @@ import logging
 from trireme_kube.client.informers import discovery, informer
 from trireme_kube.client.leaderelection import lease_candidate
 from trireme_kube.client.rest import client
-from trireme_kube.client.rest.errors import FORBIDDEN, ApiError, ApiUnreachable
+from trireme_kube.client.rest.errors import FORBIDDEN, ApiError, ApiUnreachable, with_advice
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,8 @@ class CandidatesApi:
                 self._answered.set()
             except (ApiError, ApiUnreachable) as error:
                 pause = UNKNOWN_PAUSE_SECONDS
-                log.warning("whether the API server serves %s is unknown: %s", lease_candidate.CANDIDATES.api, error)
+                api, why = lease_candidate.CANDIDATES.api, with_advice(error)
+                log.warning("whether the API server serves %s is unknown: %s", api, why)
             await asyncio.sleep(pause)
 
     async def _are_served(self) -> bool:

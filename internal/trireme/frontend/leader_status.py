@@ -17,6 +17,8 @@ class LeaderStatus:
         self.holder = ""
         #: Our own term while we lead.
         self.term: Term | None = None
+        #: Why we wait, before anything is scheduled, for what an earlier leader wrote: the last error by collection.
+        self.catching_up: dict[str, str] = {}
 
     @property
     def leading(self) -> bool:

@@ -173,9 +173,10 @@ class LeadershipRunner:
         await asyncio.sleep(drain)
 
     async def _catch_up(self) -> None:
-        """Return once the informers show everything that was written up to now."""
+        """Return once the informers show everything that was written up to now, as far as we may read it."""
         written = [entry for entry in self._app.informers if entry.resource in WRITTEN_BY_LEADERS]
-        await asyncio.gather(*map(catching_up.catch_up, written))
+        problems = self._app.context.leader.catching_up
+        await asyncio.gather(*(catching_up.catch_up(entry, problems) for entry in written))
 
     async def _watch_endpoints(self) -> None:
         """Follow the addresses of each phase's replicas, once our own phases have started.

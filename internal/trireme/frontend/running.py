@@ -44,7 +44,7 @@ from trireme_kube.client.events import event_recorder, event_series
 from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.leaderelection import election, lease, lease_candidate
 from trireme_kube.client.rest import client
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, with_advice
 from trireme_kube.componentbase import clocks, supervision
 from trireme_kube.componentbase.cli import versions
 from trireme_kube.componentbase.logs import klog
@@ -178,7 +178,7 @@ async def _run_until_ended(
                 feed = insight_status_feed.InsightStatusFeed(built.phases.links.insight, state)
                 supervisor.keep("status for insight", feed.run)
             async with (
-                serving.serve(completed, state, supervisor) as site,
+                serving.serve(completed, state, scheduling, supervisor) as site,
                 handle.serve(completed.trireme, handles),
             ):
                 return await _run_until_something_ends(
@@ -428,7 +428,7 @@ class Elector:
                     scheduler_id = await self._fetch_scheduler_id(connection)
                     break
                 except (ApiError, ApiUnreachable) as error:
-                    log.warning("the API server does not report its version: %s", error)
+                    log.warning("the API server does not report its version: %s", with_advice(error))
                     await asyncio.sleep(1.0)
         return Term(
             epoch,

@@ -115,12 +115,20 @@ class Dialer:
             if not self._identities:
                 details = f"its certificate is not for {address}: name what it is for in {field}"
         elif "certificate has expired" in details:
-            details = "its certificate, or that of its authority, has expired"
+            details = f"its certificate, or that of its authority, has expired ({tls_files.EXPIRY_PAGE})"
+        elif "certificate is not yet valid" in details:
+            details = (
+                "its certificate, or that of its authority, is not valid yet, by the clock of this host "
+                f"({tls_files.CLOCKS_PAGE})"
+            )
         elif _UNTRUSTED in details:
             reason = details.partition(_UNTRUSTED)[2].strip(" :")
             details = f"its certificate is of no authority in {settings.field}.caFile ({reason})"
         elif "WRONG_VERSION_NUMBER" in details:
             details = f"it does not speak TLS, as {settings.field} says it does"
+        elif self._watched is not None and (problem := self._watched.validity_problem()):
+            # It ends the connection without a word.
+            details = f"{details}; {problem}"
         return details
 
     def _identity(self, attempt: int) -> str:

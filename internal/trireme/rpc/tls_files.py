@@ -21,6 +21,9 @@ from trireme_kube.componentbase import clocks
 
 log = logging.getLogger(__name__)
 
+EXPIRY_PAGE = "docs/runbooks/README.md#triremecertificateexpires"
+CLOCKS_PAGE = "docs/troubleshooting.md#clocks-that-differ"
+
 _FileStamp = tuple[tuple[int, int, int], ...]
 
 
@@ -89,18 +92,23 @@ class WatchedFiles:
         self._warn_unless_valid()
         return True
 
-    def _warn_unless_valid(self) -> None:
-        """Log that others refuse the certificate, if its time has passed or has not come."""
+    def validity_problem(self) -> str:
+        """Why others refuse the certificate now: its time has passed, or has not come. Empty: it has not."""
         if self._files.certificate is None or self.content.certificate is None:
-            return
+            return ""
         certificate = x509.load_pem_x509_certificates(self.content.certificate)[0]
         where, now = f"{self._files.certificate.name}: {self._files.certificate.path}", clocks.wall()
         if now > certificate.not_valid_after_utc.timestamp():
             ended = certificate.not_valid_after_utc.isoformat()
-            log.warning("%s: expired at %s: others refuse it until the file is replaced", where, ended)
-        elif now < certificate.not_valid_before_utc.timestamp():
+            return f"{where}: expired at {ended}: others refuse it until the file is replaced ({EXPIRY_PAGE})"
+        if now < certificate.not_valid_before_utc.timestamp():
             begins = certificate.not_valid_before_utc.isoformat()
-            log.warning("%s: not valid before %s: others refuse it until then", where, begins)
+            return f"{where}: not valid before {begins}, by the clock of this host ({CLOCKS_PAGE})"
+        return ""
+
+    def _warn_unless_valid(self) -> None:
+        if problem := self.validity_problem():
+            log.warning("%s", problem)
 
 
 def _read_stamps(files: Sequence[NamedFile]) -> _FileStamp:

@@ -62,6 +62,7 @@ class SchedulerStatus(_message.Message):
     WAKE_UP_CHECK_FIELD_NUMBER: _builtins.int
     ABSENT_APIS_FIELD_NUMBER: _builtins.int
     PROFILES_FIELD_NUMBER: _builtins.int
+    READINESS_PROBLEMS_FIELD_NUMBER: _builtins.int
     at_ms: _builtins.int
     """REQUIRED. When it was, in milliseconds since 1970, by the frontend's clock."""
     version: _builtins.str
@@ -170,6 +171,10 @@ class SchedulerStatus(_message.Message):
     def profiles(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProfileStatus]:
         """OPTIONAL. In `trireme status`: the profiles, in the order of the configuration."""
 
+    @_builtins.property
+    def readiness_problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReadinessProblem]:
+        """OPTIONAL. In `trireme status`: what fails or warns at /readyz of this frontend."""
+
     def __init__(
         self,
         *,
@@ -206,10 +211,11 @@ class SchedulerStatus(_message.Message):
         wake_up_check: Global___WakeUpCheck | None = ...,
         absent_apis: _abc.Iterable[Global___AbsentApi] | None = ...,
         profiles: _abc.Iterable[Global___ProfileStatus] | None = ...,
+        readiness_problems: _abc.Iterable[Global___ReadinessProblem] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_latency", b"attempt_latency", "cluster", b"cluster", "configuration", b"configuration", "leadership", b"leadership", "pod_latency", b"pod_latency", "queue", b"queue", "wake_up_check", b"wake_up_check"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_apis", b"absent_apis", "at_ms", b"at_ms", "attempt_latency", b"attempt_latency", "attempts", b"attempts", "batches", b"batches", "bound_total", b"bound_total", "cluster", b"cluster", "configuration", b"configuration", "endpoints", b"endpoints", "error_total", b"error_total", "informers", b"informers", "kubernetes_version", b"kubernetes_version", "leader", b"leader", "leadership", b"leadership", "lease", b"lease", "local_phases", b"local_phases", "missed_wake_ups", b"missed_wake_ups", "missing_phases", b"missing_phases", "pending", b"pending", "pending_alike", b"pending_alike", "pending_pods", b"pending_pods", "plugins", b"plugins", "pod_latency", b"pod_latency", "preemptions", b"preemptions", "profiles", b"profiles", "python_version", b"python_version", "queue", b"queue", "replicas", b"replicas", "synced", b"synced", "unschedulable_total", b"unschedulable_total", "version", b"version", "waiting_on_permit", b"waiting_on_permit", "wake_up_check", b"wake_up_check"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_apis", b"absent_apis", "at_ms", b"at_ms", "attempt_latency", b"attempt_latency", "attempts", b"attempts", "batches", b"batches", "bound_total", b"bound_total", "cluster", b"cluster", "configuration", b"configuration", "endpoints", b"endpoints", "error_total", b"error_total", "informers", b"informers", "kubernetes_version", b"kubernetes_version", "leader", b"leader", "leadership", b"leadership", "lease", b"lease", "local_phases", b"local_phases", "missed_wake_ups", b"missed_wake_ups", "missing_phases", b"missing_phases", "pending", b"pending", "pending_alike", b"pending_alike", "pending_pods", b"pending_pods", "plugins", b"plugins", "pod_latency", b"pod_latency", "preemptions", b"preemptions", "profiles", b"profiles", "python_version", b"python_version", "queue", b"queue", "readiness_problems", b"readiness_problems", "replicas", b"replicas", "synced", b"synced", "unschedulable_total", b"unschedulable_total", "version", b"version", "waiting_on_permit", b"waiting_on_permit", "wake_up_check", b"wake_up_check"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -254,6 +260,36 @@ class ProfileStatus(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ProfileStatus: _TypeAlias = ProfileStatus  # noqa: Y015
+
+@_typing.final
+class ReadinessProblem(_message.Message):
+    """ReadinessProblem is a check of /readyz that fails or warns."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECK_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    FAILS_FIELD_NUMBER: _builtins.int
+    check: _builtins.str
+    """REQUIRED. The name of the check."""
+    text: _builtins.str
+    """REQUIRED. What is wrong, and which page of the documents says what to do."""
+    fails: _builtins.bool
+    """OPTIONAL. The check fails, so nothing is scheduled; unset: it warns."""
+    def __init__(
+        self,
+        *,
+        check: _builtins.str = ...,
+        text: _builtins.str = ...,
+        fails: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "fails", b"fails", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadinessProblem: _TypeAlias = ReadinessProblem  # noqa: Y015
 
 @_typing.final
 class AbsentApi(_message.Message):

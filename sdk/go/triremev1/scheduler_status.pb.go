@@ -93,9 +93,11 @@ type SchedulerStatus struct {
 	// OPTIONAL. In `trireme status`: the APIs that the API server does not serve, though they would be read.
 	AbsentApis []*AbsentApi `protobuf:"bytes,32,rep,name=absent_apis,json=absentApis,proto3" json:"absent_apis,omitempty"`
 	// OPTIONAL. In `trireme status`: the profiles, in the order of the configuration.
-	Profiles      []*ProfileStatus `protobuf:"bytes,33,rep,name=profiles,proto3" json:"profiles,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Profiles []*ProfileStatus `protobuf:"bytes,33,rep,name=profiles,proto3" json:"profiles,omitempty"`
+	// OPTIONAL. In `trireme status`: what fails or warns at /readyz of this frontend.
+	ReadinessProblems []*ReadinessProblem `protobuf:"bytes,34,rep,name=readiness_problems,json=readinessProblems,proto3" json:"readiness_problems,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *SchedulerStatus) Reset() {
@@ -359,6 +361,13 @@ func (x *SchedulerStatus) GetProfiles() []*ProfileStatus {
 	return nil
 }
 
+func (x *SchedulerStatus) GetReadinessProblems() []*ReadinessProblem {
+	if x != nil {
+		return x.ReadinessProblems
+	}
+	return nil
+}
+
 // ProfileStatus is a profile of the configuration in force, compared with the default one of the same feature gates.
 type ProfileStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -432,6 +441,70 @@ func (x *ProfileStatus) GetChangedPlugins() []string {
 	return nil
 }
 
+// ReadinessProblem is a check of /readyz that fails or warns.
+type ReadinessProblem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The name of the check.
+	Check string `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
+	// REQUIRED. What is wrong, and which page of the documents says what to do.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// OPTIONAL. The check fails, so nothing is scheduled; unset: it warns.
+	Fails         bool `protobuf:"varint,3,opt,name=fails,proto3" json:"fails,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadinessProblem) Reset() {
+	*x = ReadinessProblem{}
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadinessProblem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadinessProblem) ProtoMessage() {}
+
+func (x *ReadinessProblem) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadinessProblem.ProtoReflect.Descriptor instead.
+func (*ReadinessProblem) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ReadinessProblem) GetCheck() string {
+	if x != nil {
+		return x.Check
+	}
+	return ""
+}
+
+func (x *ReadinessProblem) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ReadinessProblem) GetFails() bool {
+	if x != nil {
+		return x.Fails
+	}
+	return false
+}
+
 // AbsentApi is an API that the API server does not serve, and that the scheduler does without.
 type AbsentApi struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -445,7 +518,7 @@ type AbsentApi struct {
 
 func (x *AbsentApi) Reset() {
 	*x = AbsentApi{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +530,7 @@ func (x *AbsentApi) String() string {
 func (*AbsentApi) ProtoMessage() {}
 
 func (x *AbsentApi) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +543,7 @@ func (x *AbsentApi) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbsentApi.ProtoReflect.Descriptor instead.
 func (*AbsentApi) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{2}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AbsentApi) GetApi() string {
@@ -506,7 +579,7 @@ type WakeUpCheck struct {
 
 func (x *WakeUpCheck) Reset() {
 	*x = WakeUpCheck{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +591,7 @@ func (x *WakeUpCheck) String() string {
 func (*WakeUpCheck) ProtoMessage() {}
 
 func (x *WakeUpCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +604,7 @@ func (x *WakeUpCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeUpCheck.ProtoReflect.Descriptor instead.
 func (*WakeUpCheck) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{3}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *WakeUpCheck) GetCheckedAtMs() int64 {
@@ -598,7 +671,7 @@ type MissedWakeUp struct {
 
 func (x *MissedWakeUp) Reset() {
 	*x = MissedWakeUp{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +683,7 @@ func (x *MissedWakeUp) String() string {
 func (*MissedWakeUp) ProtoMessage() {}
 
 func (x *MissedWakeUp) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +696,7 @@ func (x *MissedWakeUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissedWakeUp.ProtoReflect.Descriptor instead.
 func (*MissedWakeUp) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{4}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MissedWakeUp) GetNumber() uint64 {
@@ -711,7 +784,7 @@ type QueueEvent struct {
 
 func (x *QueueEvent) Reset() {
 	*x = QueueEvent{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +796,7 @@ func (x *QueueEvent) String() string {
 func (*QueueEvent) ProtoMessage() {}
 
 func (x *QueueEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +809,7 @@ func (x *QueueEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEvent.ProtoReflect.Descriptor instead.
 func (*QueueEvent) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{5}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *QueueEvent) GetAtMs() int64 {
@@ -781,7 +854,7 @@ type ConfigurationStatus struct {
 
 func (x *ConfigurationStatus) Reset() {
 	*x = ConfigurationStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +866,7 @@ func (x *ConfigurationStatus) String() string {
 func (*ConfigurationStatus) ProtoMessage() {}
 
 func (x *ConfigurationStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +879,7 @@ func (x *ConfigurationStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigurationStatus.ProtoReflect.Descriptor instead.
 func (*ConfigurationStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{6}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConfigurationStatus) GetHash() string {
@@ -866,7 +939,7 @@ type RefusedReload struct {
 
 func (x *RefusedReload) Reset() {
 	*x = RefusedReload{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +951,7 @@ func (x *RefusedReload) String() string {
 func (*RefusedReload) ProtoMessage() {}
 
 func (x *RefusedReload) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +964,7 @@ func (x *RefusedReload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedReload.ProtoReflect.Descriptor instead.
 func (*RefusedReload) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{7}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RefusedReload) GetAtMs() int64 {
@@ -934,7 +1007,7 @@ type ClusterCounts struct {
 
 func (x *ClusterCounts) Reset() {
 	*x = ClusterCounts{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +1019,7 @@ func (x *ClusterCounts) String() string {
 func (*ClusterCounts) ProtoMessage() {}
 
 func (x *ClusterCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1032,7 @@ func (x *ClusterCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCounts.ProtoReflect.Descriptor instead.
 func (*ClusterCounts) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{8}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ClusterCounts) GetNodes() uint32 {
@@ -1016,7 +1089,7 @@ type EndpointStatus struct {
 
 func (x *EndpointStatus) Reset() {
 	*x = EndpointStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1101,7 @@ func (x *EndpointStatus) String() string {
 func (*EndpointStatus) ProtoMessage() {}
 
 func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1114,7 @@ func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointStatus.ProtoReflect.Descriptor instead.
 func (*EndpointStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{9}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EndpointStatus) GetPhase() string {
@@ -1100,7 +1173,7 @@ type LocalPhaseStatus struct {
 
 func (x *LocalPhaseStatus) Reset() {
 	*x = LocalPhaseStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1112,7 +1185,7 @@ func (x *LocalPhaseStatus) String() string {
 func (*LocalPhaseStatus) ProtoMessage() {}
 
 func (x *LocalPhaseStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1125,7 +1198,7 @@ func (x *LocalPhaseStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalPhaseStatus.ProtoReflect.Descriptor instead.
 func (*LocalPhaseStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{10}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LocalPhaseStatus) GetName() string {
@@ -1189,7 +1262,7 @@ type InformerStatus struct {
 
 func (x *InformerStatus) Reset() {
 	*x = InformerStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1274,7 @@ func (x *InformerStatus) String() string {
 func (*InformerStatus) ProtoMessage() {}
 
 func (x *InformerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1287,7 @@ func (x *InformerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InformerStatus.ProtoReflect.Descriptor instead.
 func (*InformerStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{11}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *InformerStatus) GetName() string {
@@ -1265,7 +1338,7 @@ type PermitWaiter struct {
 
 func (x *PermitWaiter) Reset() {
 	*x = PermitWaiter{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1350,7 @@ func (x *PermitWaiter) String() string {
 func (*PermitWaiter) ProtoMessage() {}
 
 func (x *PermitWaiter) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1363,7 @@ func (x *PermitWaiter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitWaiter.ProtoReflect.Descriptor instead.
 func (*PermitWaiter) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{12}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PermitWaiter) GetPod() *PodIdentity {
@@ -1331,7 +1404,7 @@ type QueueCounts struct {
 
 func (x *QueueCounts) Reset() {
 	*x = QueueCounts{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1416,7 @@ func (x *QueueCounts) String() string {
 func (*QueueCounts) ProtoMessage() {}
 
 func (x *QueueCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1429,7 @@ func (x *QueueCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueCounts.ProtoReflect.Descriptor instead.
 func (*QueueCounts) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{13}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *QueueCounts) GetActive() uint32 {
@@ -1422,7 +1495,7 @@ type LatencyHistogram struct {
 
 func (x *LatencyHistogram) Reset() {
 	*x = LatencyHistogram{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1507,7 @@ func (x *LatencyHistogram) String() string {
 func (*LatencyHistogram) ProtoMessage() {}
 
 func (x *LatencyHistogram) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1520,7 @@ func (x *LatencyHistogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyHistogram.ProtoReflect.Descriptor instead.
 func (*LatencyHistogram) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{14}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LatencyHistogram) GetBoundsS() []float64 {
@@ -1495,7 +1568,7 @@ type ReplicaStatus struct {
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1580,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1593,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{15}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReplicaStatus) GetPhase() string {
@@ -1619,7 +1692,7 @@ type SelfCheck struct {
 
 func (x *SelfCheck) Reset() {
 	*x = SelfCheck{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1704,7 @@ func (x *SelfCheck) String() string {
 func (*SelfCheck) ProtoMessage() {}
 
 func (x *SelfCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1717,7 @@ func (x *SelfCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelfCheck.ProtoReflect.Descriptor instead.
 func (*SelfCheck) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{16}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SelfCheck) GetChecked() uint64 {
@@ -1699,7 +1772,7 @@ type DecisionDifference struct {
 
 func (x *DecisionDifference) Reset() {
 	*x = DecisionDifference{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +1784,7 @@ func (x *DecisionDifference) String() string {
 func (*DecisionDifference) ProtoMessage() {}
 
 func (x *DecisionDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +1797,7 @@ func (x *DecisionDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionDifference.ProtoReflect.Descriptor instead.
 func (*DecisionDifference) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DecisionDifference) GetAtMs() int64 {
@@ -1798,7 +1871,7 @@ type PluginStatus struct {
 
 func (x *PluginStatus) Reset() {
 	*x = PluginStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1883,7 @@ func (x *PluginStatus) String() string {
 func (*PluginStatus) ProtoMessage() {}
 
 func (x *PluginStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +1896,7 @@ func (x *PluginStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginStatus.ProtoReflect.Descriptor instead.
 func (*PluginStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PluginStatus) GetName() string {
@@ -1958,7 +2031,7 @@ type PluginFollowing struct {
 
 func (x *PluginFollowing) Reset() {
 	*x = PluginFollowing{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2043,7 @@ func (x *PluginFollowing) String() string {
 func (*PluginFollowing) ProtoMessage() {}
 
 func (x *PluginFollowing) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2056,7 @@ func (x *PluginFollowing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginFollowing.ProtoReflect.Descriptor instead.
 func (*PluginFollowing) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PluginFollowing) GetInStep() bool {
@@ -2019,7 +2092,7 @@ type PluginComparison struct {
 
 func (x *PluginComparison) Reset() {
 	*x = PluginComparison{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2104,7 @@ func (x *PluginComparison) String() string {
 func (*PluginComparison) ProtoMessage() {}
 
 func (x *PluginComparison) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +2117,7 @@ func (x *PluginComparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginComparison.ProtoReflect.Descriptor instead.
 func (*PluginComparison) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PluginComparison) GetCompared() uint64 {
@@ -2095,7 +2168,7 @@ type PluginCanary struct {
 
 func (x *PluginCanary) Reset() {
 	*x = PluginCanary{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2180,7 @@ func (x *PluginCanary) String() string {
 func (*PluginCanary) ProtoMessage() {}
 
 func (x *PluginCanary) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2193,7 @@ func (x *PluginCanary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginCanary.ProtoReflect.Descriptor instead.
 func (*PluginCanary) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PluginCanary) GetOf() string {
@@ -2161,7 +2234,7 @@ type PreemptionRecord struct {
 
 func (x *PreemptionRecord) Reset() {
 	*x = PreemptionRecord{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2246,7 @@ func (x *PreemptionRecord) String() string {
 func (*PreemptionRecord) ProtoMessage() {}
 
 func (x *PreemptionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2259,7 @@ func (x *PreemptionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionRecord.ProtoReflect.Descriptor instead.
 func (*PreemptionRecord) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{22}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PreemptionRecord) GetNumber() uint64 {
@@ -2251,7 +2324,7 @@ type PreemptionVictim struct {
 
 func (x *PreemptionVictim) Reset() {
 	*x = PreemptionVictim{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[23]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2336,7 @@ func (x *PreemptionVictim) String() string {
 func (*PreemptionVictim) ProtoMessage() {}
 
 func (x *PreemptionVictim) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[23]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2349,7 @@ func (x *PreemptionVictim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionVictim.ProtoReflect.Descriptor instead.
 func (*PreemptionVictim) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{23}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PreemptionVictim) GetPod() *PodIdentity {
@@ -2308,7 +2381,7 @@ type QueueTransition struct {
 
 func (x *QueueTransition) Reset() {
 	*x = QueueTransition{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[24]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2393,7 @@ func (x *QueueTransition) String() string {
 func (*QueueTransition) ProtoMessage() {}
 
 func (x *QueueTransition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[24]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2406,7 @@ func (x *QueueTransition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueTransition.ProtoReflect.Descriptor instead.
 func (*QueueTransition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{24}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *QueueTransition) GetAtMs() int64 {
@@ -2362,7 +2435,7 @@ var File_trireme_v1_scheduler_status_proto protoreflect.FileDescriptor
 const file_trireme_v1_scheduler_status_proto_rawDesc = "" +
 	"\n" +
 	"!trireme/v1/scheduler_status.proto\x12\n" +
-	"trireme.v1\x1a\x16trireme/v1/cycle.proto\x1a&trireme/v1/scheduler_explanation.proto\"\xba\f\n" +
+	"trireme.v1\x1a\x16trireme/v1/cycle.proto\x1a&trireme/v1/scheduler_explanation.proto\"\x87\r\n" +
 	"\x0fSchedulerStatus\x12\x13\n" +
 	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -2403,12 +2476,17 @@ const file_trireme_v1_scheduler_status_proto_rawDesc = "" +
 	"\rwake_up_check\x18\x1f \x01(\v2\x17.trireme.v1.WakeUpCheckR\vwakeUpCheck\x126\n" +
 	"\vabsent_apis\x18  \x03(\v2\x15.trireme.v1.AbsentApiR\n" +
 	"absentApis\x125\n" +
-	"\bprofiles\x18! \x03(\v2\x19.trireme.v1.ProfileStatusR\bprofiles\"\xad\x01\n" +
+	"\bprofiles\x18! \x03(\v2\x19.trireme.v1.ProfileStatusR\bprofiles\x12K\n" +
+	"\x12readiness_problems\x18\" \x03(\v2\x1c.trireme.v1.ReadinessProblemR\x11readinessProblems\"\xad\x01\n" +
 	"\rProfileStatus\x12%\n" +
 	"\x0escheduler_name\x18\x01 \x01(\tR\rschedulerName\x12#\n" +
 	"\radded_plugins\x18\x02 \x03(\tR\faddedPlugins\x12'\n" +
 	"\x0fremoved_plugins\x18\x03 \x03(\tR\x0eremovedPlugins\x12'\n" +
-	"\x0fchanged_plugins\x18\x04 \x03(\tR\x0echangedPlugins\"7\n" +
+	"\x0fchanged_plugins\x18\x04 \x03(\tR\x0echangedPlugins\"R\n" +
+	"\x10ReadinessProblem\x12\x14\n" +
+	"\x05check\x18\x01 \x01(\tR\x05check\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +
+	"\x05fails\x18\x03 \x01(\bR\x05fails\"7\n" +
 	"\tAbsentApi\x12\x10\n" +
 	"\x03api\x18\x01 \x01(\tR\x03api\x12\x18\n" +
 	"\apurpose\x18\x02 \x01(\tR\apurpose\"\xad\x01\n" +
@@ -2586,75 +2664,77 @@ func file_trireme_v1_scheduler_status_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_scheduler_status_proto_rawDescData
 }
 
-var file_trireme_v1_scheduler_status_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_trireme_v1_scheduler_status_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_trireme_v1_scheduler_status_proto_goTypes = []any{
 	(*SchedulerStatus)(nil),     // 0: trireme.v1.SchedulerStatus
 	(*ProfileStatus)(nil),       // 1: trireme.v1.ProfileStatus
-	(*AbsentApi)(nil),           // 2: trireme.v1.AbsentApi
-	(*WakeUpCheck)(nil),         // 3: trireme.v1.WakeUpCheck
-	(*MissedWakeUp)(nil),        // 4: trireme.v1.MissedWakeUp
-	(*QueueEvent)(nil),          // 5: trireme.v1.QueueEvent
-	(*ConfigurationStatus)(nil), // 6: trireme.v1.ConfigurationStatus
-	(*RefusedReload)(nil),       // 7: trireme.v1.RefusedReload
-	(*ClusterCounts)(nil),       // 8: trireme.v1.ClusterCounts
-	(*EndpointStatus)(nil),      // 9: trireme.v1.EndpointStatus
-	(*LocalPhaseStatus)(nil),    // 10: trireme.v1.LocalPhaseStatus
-	(*InformerStatus)(nil),      // 11: trireme.v1.InformerStatus
-	(*PermitWaiter)(nil),        // 12: trireme.v1.PermitWaiter
-	(*QueueCounts)(nil),         // 13: trireme.v1.QueueCounts
-	(*LatencyHistogram)(nil),    // 14: trireme.v1.LatencyHistogram
-	(*ReplicaStatus)(nil),       // 15: trireme.v1.ReplicaStatus
-	(*SelfCheck)(nil),           // 16: trireme.v1.SelfCheck
-	(*DecisionDifference)(nil),  // 17: trireme.v1.DecisionDifference
-	(*PluginStatus)(nil),        // 18: trireme.v1.PluginStatus
-	(*PluginFollowing)(nil),     // 19: trireme.v1.PluginFollowing
-	(*PluginComparison)(nil),    // 20: trireme.v1.PluginComparison
-	(*PluginCanary)(nil),        // 21: trireme.v1.PluginCanary
-	(*PreemptionRecord)(nil),    // 22: trireme.v1.PreemptionRecord
-	(*PreemptionVictim)(nil),    // 23: trireme.v1.PreemptionVictim
-	(*QueueTransition)(nil),     // 24: trireme.v1.QueueTransition
-	(*Leadership)(nil),          // 25: trireme.v1.Leadership
-	(*PendingPod)(nil),          // 26: trireme.v1.PendingPod
-	(*AlikePods)(nil),           // 27: trireme.v1.AlikePods
-	(*PodIdentity)(nil),         // 28: trireme.v1.PodIdentity
+	(*ReadinessProblem)(nil),    // 2: trireme.v1.ReadinessProblem
+	(*AbsentApi)(nil),           // 3: trireme.v1.AbsentApi
+	(*WakeUpCheck)(nil),         // 4: trireme.v1.WakeUpCheck
+	(*MissedWakeUp)(nil),        // 5: trireme.v1.MissedWakeUp
+	(*QueueEvent)(nil),          // 6: trireme.v1.QueueEvent
+	(*ConfigurationStatus)(nil), // 7: trireme.v1.ConfigurationStatus
+	(*RefusedReload)(nil),       // 8: trireme.v1.RefusedReload
+	(*ClusterCounts)(nil),       // 9: trireme.v1.ClusterCounts
+	(*EndpointStatus)(nil),      // 10: trireme.v1.EndpointStatus
+	(*LocalPhaseStatus)(nil),    // 11: trireme.v1.LocalPhaseStatus
+	(*InformerStatus)(nil),      // 12: trireme.v1.InformerStatus
+	(*PermitWaiter)(nil),        // 13: trireme.v1.PermitWaiter
+	(*QueueCounts)(nil),         // 14: trireme.v1.QueueCounts
+	(*LatencyHistogram)(nil),    // 15: trireme.v1.LatencyHistogram
+	(*ReplicaStatus)(nil),       // 16: trireme.v1.ReplicaStatus
+	(*SelfCheck)(nil),           // 17: trireme.v1.SelfCheck
+	(*DecisionDifference)(nil),  // 18: trireme.v1.DecisionDifference
+	(*PluginStatus)(nil),        // 19: trireme.v1.PluginStatus
+	(*PluginFollowing)(nil),     // 20: trireme.v1.PluginFollowing
+	(*PluginComparison)(nil),    // 21: trireme.v1.PluginComparison
+	(*PluginCanary)(nil),        // 22: trireme.v1.PluginCanary
+	(*PreemptionRecord)(nil),    // 23: trireme.v1.PreemptionRecord
+	(*PreemptionVictim)(nil),    // 24: trireme.v1.PreemptionVictim
+	(*QueueTransition)(nil),     // 25: trireme.v1.QueueTransition
+	(*Leadership)(nil),          // 26: trireme.v1.Leadership
+	(*PendingPod)(nil),          // 27: trireme.v1.PendingPod
+	(*AlikePods)(nil),           // 28: trireme.v1.AlikePods
+	(*PodIdentity)(nil),         // 29: trireme.v1.PodIdentity
 }
 var file_trireme_v1_scheduler_status_proto_depIdxs = []int32{
-	13, // 0: trireme.v1.SchedulerStatus.queue:type_name -> trireme.v1.QueueCounts
-	14, // 1: trireme.v1.SchedulerStatus.attempt_latency:type_name -> trireme.v1.LatencyHistogram
-	14, // 2: trireme.v1.SchedulerStatus.pod_latency:type_name -> trireme.v1.LatencyHistogram
-	15, // 3: trireme.v1.SchedulerStatus.replicas:type_name -> trireme.v1.ReplicaStatus
-	18, // 4: trireme.v1.SchedulerStatus.plugins:type_name -> trireme.v1.PluginStatus
-	22, // 5: trireme.v1.SchedulerStatus.preemptions:type_name -> trireme.v1.PreemptionRecord
-	25, // 6: trireme.v1.SchedulerStatus.leadership:type_name -> trireme.v1.Leadership
-	6,  // 7: trireme.v1.SchedulerStatus.configuration:type_name -> trireme.v1.ConfigurationStatus
-	8,  // 8: trireme.v1.SchedulerStatus.cluster:type_name -> trireme.v1.ClusterCounts
-	9,  // 9: trireme.v1.SchedulerStatus.endpoints:type_name -> trireme.v1.EndpointStatus
-	10, // 10: trireme.v1.SchedulerStatus.local_phases:type_name -> trireme.v1.LocalPhaseStatus
-	11, // 11: trireme.v1.SchedulerStatus.informers:type_name -> trireme.v1.InformerStatus
-	12, // 12: trireme.v1.SchedulerStatus.waiting_on_permit:type_name -> trireme.v1.PermitWaiter
-	26, // 13: trireme.v1.SchedulerStatus.pending:type_name -> trireme.v1.PendingPod
-	27, // 14: trireme.v1.SchedulerStatus.pending_alike:type_name -> trireme.v1.AlikePods
-	4,  // 15: trireme.v1.SchedulerStatus.missed_wake_ups:type_name -> trireme.v1.MissedWakeUp
-	3,  // 16: trireme.v1.SchedulerStatus.wake_up_check:type_name -> trireme.v1.WakeUpCheck
-	2,  // 17: trireme.v1.SchedulerStatus.absent_apis:type_name -> trireme.v1.AbsentApi
+	14, // 0: trireme.v1.SchedulerStatus.queue:type_name -> trireme.v1.QueueCounts
+	15, // 1: trireme.v1.SchedulerStatus.attempt_latency:type_name -> trireme.v1.LatencyHistogram
+	15, // 2: trireme.v1.SchedulerStatus.pod_latency:type_name -> trireme.v1.LatencyHistogram
+	16, // 3: trireme.v1.SchedulerStatus.replicas:type_name -> trireme.v1.ReplicaStatus
+	19, // 4: trireme.v1.SchedulerStatus.plugins:type_name -> trireme.v1.PluginStatus
+	23, // 5: trireme.v1.SchedulerStatus.preemptions:type_name -> trireme.v1.PreemptionRecord
+	26, // 6: trireme.v1.SchedulerStatus.leadership:type_name -> trireme.v1.Leadership
+	7,  // 7: trireme.v1.SchedulerStatus.configuration:type_name -> trireme.v1.ConfigurationStatus
+	9,  // 8: trireme.v1.SchedulerStatus.cluster:type_name -> trireme.v1.ClusterCounts
+	10, // 9: trireme.v1.SchedulerStatus.endpoints:type_name -> trireme.v1.EndpointStatus
+	11, // 10: trireme.v1.SchedulerStatus.local_phases:type_name -> trireme.v1.LocalPhaseStatus
+	12, // 11: trireme.v1.SchedulerStatus.informers:type_name -> trireme.v1.InformerStatus
+	13, // 12: trireme.v1.SchedulerStatus.waiting_on_permit:type_name -> trireme.v1.PermitWaiter
+	27, // 13: trireme.v1.SchedulerStatus.pending:type_name -> trireme.v1.PendingPod
+	28, // 14: trireme.v1.SchedulerStatus.pending_alike:type_name -> trireme.v1.AlikePods
+	5,  // 15: trireme.v1.SchedulerStatus.missed_wake_ups:type_name -> trireme.v1.MissedWakeUp
+	4,  // 16: trireme.v1.SchedulerStatus.wake_up_check:type_name -> trireme.v1.WakeUpCheck
+	3,  // 17: trireme.v1.SchedulerStatus.absent_apis:type_name -> trireme.v1.AbsentApi
 	1,  // 18: trireme.v1.SchedulerStatus.profiles:type_name -> trireme.v1.ProfileStatus
-	28, // 19: trireme.v1.MissedWakeUp.pod:type_name -> trireme.v1.PodIdentity
-	5,  // 20: trireme.v1.MissedWakeUp.events:type_name -> trireme.v1.QueueEvent
-	7,  // 21: trireme.v1.ConfigurationStatus.last_refusal:type_name -> trireme.v1.RefusedReload
-	28, // 22: trireme.v1.PermitWaiter.pod:type_name -> trireme.v1.PodIdentity
-	16, // 23: trireme.v1.ReplicaStatus.self_check:type_name -> trireme.v1.SelfCheck
-	17, // 24: trireme.v1.SelfCheck.last_difference:type_name -> trireme.v1.DecisionDifference
-	19, // 25: trireme.v1.PluginStatus.follows:type_name -> trireme.v1.PluginFollowing
-	20, // 26: trireme.v1.PluginStatus.shadow:type_name -> trireme.v1.PluginComparison
-	21, // 27: trireme.v1.PluginStatus.canary:type_name -> trireme.v1.PluginCanary
-	28, // 28: trireme.v1.PreemptionRecord.preemptor:type_name -> trireme.v1.PodIdentity
-	23, // 29: trireme.v1.PreemptionRecord.victims:type_name -> trireme.v1.PreemptionVictim
-	28, // 30: trireme.v1.PreemptionVictim.pod:type_name -> trireme.v1.PodIdentity
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	2,  // 19: trireme.v1.SchedulerStatus.readiness_problems:type_name -> trireme.v1.ReadinessProblem
+	29, // 20: trireme.v1.MissedWakeUp.pod:type_name -> trireme.v1.PodIdentity
+	6,  // 21: trireme.v1.MissedWakeUp.events:type_name -> trireme.v1.QueueEvent
+	8,  // 22: trireme.v1.ConfigurationStatus.last_refusal:type_name -> trireme.v1.RefusedReload
+	29, // 23: trireme.v1.PermitWaiter.pod:type_name -> trireme.v1.PodIdentity
+	17, // 24: trireme.v1.ReplicaStatus.self_check:type_name -> trireme.v1.SelfCheck
+	18, // 25: trireme.v1.SelfCheck.last_difference:type_name -> trireme.v1.DecisionDifference
+	20, // 26: trireme.v1.PluginStatus.follows:type_name -> trireme.v1.PluginFollowing
+	21, // 27: trireme.v1.PluginStatus.shadow:type_name -> trireme.v1.PluginComparison
+	22, // 28: trireme.v1.PluginStatus.canary:type_name -> trireme.v1.PluginCanary
+	29, // 29: trireme.v1.PreemptionRecord.preemptor:type_name -> trireme.v1.PodIdentity
+	24, // 30: trireme.v1.PreemptionRecord.victims:type_name -> trireme.v1.PreemptionVictim
+	29, // 31: trireme.v1.PreemptionVictim.pod:type_name -> trireme.v1.PodIdentity
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_scheduler_status_proto_init() }
@@ -2664,14 +2744,14 @@ func file_trireme_v1_scheduler_status_proto_init() {
 	}
 	file_trireme_v1_cycle_proto_init()
 	file_trireme_v1_scheduler_explanation_proto_init()
-	file_trireme_v1_scheduler_status_proto_msgTypes[18].OneofWrappers = []any{}
+	file_trireme_v1_scheduler_status_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_scheduler_status_proto_rawDesc), len(file_trireme_v1_scheduler_status_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

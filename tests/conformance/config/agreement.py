@@ -29,7 +29,7 @@ from typing import Any
 import yaml
 
 from tests.conformance.config import live
-from trireme.config import command_flags
+from trireme.config import command_flags, commandline
 from trireme.config.commandline import Start, StartOutcome
 from trireme.config.scheduler_configuration import CompletedProfile
 from trireme.framework.plugin_spec import ExtensionPoint
@@ -46,7 +46,12 @@ CASE_FIELDS = ("exit", "phase", "errors", "reported", "logs", "stdout", "written
 #: Of a program that ran until it was told to end: what it logged meanwhile is another matter.
 SIGNALLED_FIELDS = ("signalled", "exit", "phase", "errors", "reported")
 #: Lines that every run has.
-_EVERY_RUN = ('I "Wrote configuration"', 'E "command failed"', "E The manifest file is empty, ignoring.")
+_EVERY_RUN = (
+    'I "Wrote configuration"',
+    'E "command failed"',
+    "E The manifest file is empty, ignoring.",
+    commandline.ADVICE,
+)
 #: How much of an error is about the platform's certificate library and not about us.
 _DETAIL = re.compile(r"\{CERT_DETAIL\}")
 #: Names a server; nothing here gets as far as asking it.

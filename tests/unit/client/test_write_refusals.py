@@ -72,7 +72,8 @@ async def test_a_refused_write_says_which_and_why(
         ("patch", "persistentvolumes", "v", 403),
     ]
     assert {record.levelno for record in caplog.records} == {logging.ERROR}
-    assert caplog.records[0].__dict__["values"]["err"] == FORBIDDEN.message
+    values = caplog.records[0].__dict__["values"]
+    assert (values["err"], values["see"]) == (FORBIDDEN.message, "docs/troubleshooting.md#missing-permissions")
 
 
 async def test_a_repeated_refusal_is_logged_once(

@@ -87,7 +87,10 @@ async def test_why_nobody_answers_is_in_the_log(caplog: pytest.LogCaptureFixture
     standing_in = _fallback(Phase(), Own(), 0.0, lambda: 1.0)
     standing_in.set_endpoints(["far:1"])
     await standing_in._start_or_stop_local_phases()
-    expected = "no filter answered for 0 s (far:1: UNAVAILABLE: its certificate has expired): one of our own stands in"
+    expected = (
+        "no filter answered for 0 s (far:1: UNAVAILABLE: its certificate has expired): one of our own stands in "
+        "(docs/troubleshooting.md#nothing-is-scheduled)"
+    )
     assert expected in [record.getMessage() for record in caplog.records]
 
 
@@ -100,8 +103,9 @@ async def test_why_an_endpoint_cannot_be_found_is_in_the_log(caplog: pytest.LogC
     made: Any = own
     standing_in = fallback.Fallback("filter", Phase(), lambda: made, 0.0, lambda: 1.0, lambda: None, lookups=lookups)
     await standing_in._start_or_stop_local_phases()
-    reasons = f"{name}: Name or service not known; {service}: no addresses"
-    expected = f"no filter answered for 0 s ({reasons}): one of our own stands in"
+    reasons = f"{name}: Name or service not known; {service}: no addresses: none of its pods runs"
+    page = "docs/troubleshooting.md#nothing-is-scheduled"
+    expected = f"no filter answered for 0 s ({reasons}): one of our own stands in ({page})"
     assert expected in [record.getMessage() for record in caplog.records]
 
 

@@ -16,6 +16,8 @@ ROOTS = ("", "internal", "internal/trireme", "internal/trireme_kube", "docs", "t
 # A link to a module with names in it: [queueing/backoff](….py) (`BackoffPolicy.duration`, `BackoffQueue`).
 SYMBOLS = re.compile(r"\]\((\.\./internal/[^)\s]+\.py)\)\s+\(((?:`[\w.]+`(?:, )?)+)\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+# In a message: a page of the documents, and the part that says what to do.
+PAGE = re.compile(r"docs/[\w/.-]+\.md#[\w-]+")
 FOLDERS = ("docs", "deploy", "examples", "protos", "tests", "tools")
 
 
@@ -60,6 +62,16 @@ def test_paths_exist(name: str) -> None:
     paths = [path for path in PATH.findall(CODE_BLOCK.sub("", document.read_text())) if not path.startswith("build/")]
     roots = [document.parent, *(REPOSITORY / root for root in ROOTS)]
     assert [path for path in paths if not any((root / path).exists() for root in roots)] == []
+
+
+def test_pages_that_messages_name_exist() -> None:
+    """An operator follows the message at night, and finds another page than it promised."""
+    modules = (REPOSITORY / "internal").rglob("*.py")
+    named = {page for module in modules for page in PAGE.findall(module.read_text())}
+    assert len(named) >= 5
+    parts = {page: page.partition("#")[::2] for page in named}
+    wrong = [page for page, (path, part) in parts.items() if part not in _anchors(REPOSITORY / path)]
+    assert wrong == []
 
 
 def test_the_way_of_a_pod_is_short() -> None:

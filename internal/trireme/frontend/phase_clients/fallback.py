@@ -11,30 +11,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from trireme.frontend.phase_clients import endpoints, forker_client, local_phases
+from trireme.frontend.phase_clients import endpoints, forker_client, local_phases, unavailability
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 0.5
-
-
-class ReplicaState(Protocol):
-    """What the fallback reads of each configured replica, to say why none answers.
-
-    Implementers: trireme.frontend.phase_clients.replica_link.LinkStatistics,
-    trireme.frontend.phase_clients.bind_link.BindLinkStatistics.
-    """
-
-    @property
-    def address(self) -> str:
-        """Its address, `host:port` or a Unix socket."""
-        ...
-
-    @property
-    def last_error(self) -> str:
-        """Why it cannot be called; empty if it can."""
-        ...
 
 
 class PhaseReplicas(Protocol):
@@ -53,7 +35,7 @@ class PhaseReplicas(Protocol):
         """The addresses of the replicas that can be called."""
         ...
 
-    def statistics(self) -> Sequence[ReplicaState]:
+    def statistics(self) -> Sequence[unavailability.ReplicaState]:
         """The state of each replica."""
         ...
 
@@ -151,7 +133,9 @@ class Fallback:
         if self._missing_since is None:
             self._missing_since = now
         if self._local is None and now - self._missing_since >= self._after:
-            text = "no %s answered for %.0f s%s: one of our own stands in"
+            text = (
+                "no %s answered for %.0f s%s: one of our own stands in (docs/troubleshooting.md#nothing-is-scheduled)"
+            )
             log.warning(text, self._name, self._after, self._reasons_text())
             try:
                 local = await self._start_local_phases()
@@ -174,13 +158,9 @@ class Fallback:
         return local
 
     def _reasons_text(self) -> str:
-        """Why no replica answers: names and Services that stand for no address, and replicas that cannot be called."""
-        problems = [
-            (each.endpoint, each.error() or "no addresses" * (not each.addresses)) for each in self._lookups.values()
-        ]
-        problems += [(each.address, each.last_error) for each in self._phase.statistics()]
-        reasons = [f"{where}: {problem}" for where, problem in problems if problem]
-        return f" ({'; '.join(reasons)})" if reasons else ""
+        """Why no replica answers, in brackets; empty: that is not known."""
+        reasons = unavailability.reasons(self._lookups.values(), self._phase.statistics())
+        return f" ({reasons})" if reasons else ""
 
     def _apply_endpoints(self) -> None:
         self._phase.set_endpoints([*self._configured, *self.addresses()])

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import grpc
 from grpc import aio
 
 from trireme.frontend.phase_clients import class_answers, failure_log
@@ -55,6 +56,8 @@ CHANNEL_OPTIONS = [
 ]
 
 _stream_numbers = itertools.count(1)
+
+_REFUSALS = (grpc.StatusCode.INVALID_ARGUMENT.name, grpc.StatusCode.FAILED_PRECONDITION.name)
 
 _SYNC = "/trireme.v1.SnapshotFollower/Sync"
 
@@ -306,7 +309,11 @@ class ReplicaLink:
             except (aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, OSError) as error:
                 self._last_error = self.error_text(error)
                 kind = error.code().name if isinstance(error, aio.AioRpcError) else type(error).__name__
-                self._failures.log_failure(kind, f"{self.address}: the snapshot stream ended: {self._last_error}")
+                # What it refuses it refuses until somebody changes it; others come and go with each rollout.
+                level = logging.WARNING if kind in _REFUSALS else None
+                self._failures.log_failure(
+                    kind, f"{self.address}: the snapshot stream ended: {self._last_error}", level
+                )
             except AcknowledgementError as error:
                 self._last_error = str(error)
                 self._failures.log_failure("acknowledgement", f"{self.address}: {error}", logging.ERROR)

@@ -17,9 +17,11 @@ from aiohttp import web
 from trireme.config import commandline, secure_serving
 from trireme.delegated_access import delegated_guard, serving_trust
 from trireme.framework import release
+from trireme.frontend import api_server_check
 from trireme.frontend.serving import admin_socket_file, serving_site
 from trireme.frontend.serving.frontend_state import FrontendState
-from trireme_kube.componentbase import supervision
+from trireme_kube.client.rest import client
+from trireme_kube.componentbase import clocks, supervision
 from trireme_kube.componentbase.server import connection_limits, https_server
 from trireme_kube.componentbase.tls import tls_contexts, tls_options
 
@@ -35,18 +37,27 @@ class ServingError(Exception):
 
 @contextlib.asynccontextmanager
 async def serve(
-    completed: commandline.CompletedConfig, state: FrontendState, supervisor: supervision.Supervisor
+    completed: commandline.CompletedConfig,
+    state: FrontendState,
+    api: client.ApiClient,
+    supervisor: supervision.Supervisor,
 ) -> AsyncIterator[serving_site.FrontendSite]:
     """Serve on the listener that the configuration opened, and on the Unix socket that it names.
 
+    While it serves, the log has what the checks find, of the API server (`api`) too.
+
     Raises: ServingError, naming the file at fault.
     """
-    served = serving_site.FrontendSite(completed, state)
+    api_server = api_server_check.ApiServerCheck(api, clocks.wall)
+    served = serving_site.FrontendSite(completed, state, api_server)
     async with contextlib.AsyncExitStack() as stack:
         if completed.serving is not None:
             await stack.enter_async_context(_serve_over_tls(completed, completed.serving, served, supervisor))
         if completed.trireme.admin.socket:
             await stack.enter_async_context(_serve_on_socket(completed.trireme.admin.socket, served, supervisor))
+        if completed.serving is not None or completed.trireme.admin.socket:
+            for name, work in (("check of the API server", api_server.run), ("log of health", served.health_log.run)):
+                stack.push_async_callback(supervisor.stop, supervisor.keep(name, work))
         await stack.enter_async_context(served.event_loop.measured(supervisor))
         await stack.enter_async_context(served.expiries.watched(supervisor))
         try:

@@ -14,7 +14,6 @@ tests/contract/test_serving_http.py.
 """
 
 import asyncio
-import functools
 import json
 import os
 import platform
@@ -25,7 +24,7 @@ from google.protobuf.message import Message
 
 from trireme.config import command_flags, commandline
 from trireme.framework import programs
-from trireme.frontend import plugin_calls
+from trireme.frontend import api_server_check, plugin_calls
 from trireme.frontend.phase_clients import insight_replicas
 from trireme.frontend.serving import (
     certificates_to_watch,
@@ -34,6 +33,7 @@ from trireme.frontend.serving import (
     metrics_collector,
     metrics_resources,
     plugin_metrics,
+    readiness,
     scheduler_explanation,
     scheduler_status,
     simulation_relay,
@@ -70,10 +70,12 @@ class FrontendSite:
         self,
         completed: commandline.CompletedConfig,
         state: FrontendState,
+        api_server: api_server_check.ApiServerCheck,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._completed = completed
         self._served = state
+        self._readiness = readiness.Readiness(state, api_server)
         self._started = process_metrics.start_time()
         self._ending = False
         self._clock = clock
@@ -88,7 +90,10 @@ class FrontendSite:
             for name, values in options.labels().items()
         }
         self._liveness = liveness.Liveness(state.scheduling.scheduler, liveness.limit_seconds(completed), clock)
-        self._health = health.Health(self._checks(), {"readyz": self._plugin_notes})
+        checks = self._checks()
+        self._health = health.Health(checks, {"readyz": self._plugin_notes})
+        self._readiness_checks = checks["readyz"]
+        self.health_log = health.HealthLog(self._readiness_checks)
         self._registry = Registry(options.disabled, allowed, options.hidden)
         self._registry.add(
             *state.context.metrics.instruments.all(),
@@ -98,6 +103,7 @@ class FrontendSite:
             *self.access.instruments(),
             *self.event_loop.instruments(),
             self.expiries.instrument,
+            self._readiness.clock_instrument,
         )
         self._registry.add(
             CountedElsewhere(
@@ -135,27 +141,18 @@ class FrontendSite:
     # Health
 
     def _checks(self) -> Mapping[str, list[health.Check]]:
-        """The checks of /healthz, /livez and /readyz; quiet ones show only if they fail."""
-        state = self._served
+        """The checks of /healthz, /livez and /readyz; quiet ones show only if they fail or warn."""
         elects = self._completed.configuration.leader_election.leader_elect
-        election = [health.Check("leaderElection", self._election_problem)] if elects else []
+        lease_warning = self._readiness.lease_warning
+        election = [health.Check("leaderElection", self._election_problem, warning=lease_warning)] if elects else []
         coordinated = elects and self._completed.gates.enabled(lease_candidate.GATE)
-        candidacy = [health.Check("informer-sync", self._candidacy_problem)] if coordinated else []
-        phases = [
-            health.Check(phase, functools.partial(self._phase_problem, phase), quiet=True)
-            for phase in ("filter", "score", "bind")
-        ]
         return {
             "healthz": election or [health.PING],
             "livez": [health.PING, health.Check("scheduling", self._liveness.problem, quiet=True)],
             "readyz": [
                 *election,
                 health.Check("shutdown", lambda: "process is shutting down" if self._ending else ""),
-                health.Check(
-                    "sched-handler-sync", lambda: "" if state.synced else "handlers are not fully synchronized"
-                ),
-                *candidacy,
-                *phases,
+                *self._readiness.checks(coordinated=coordinated),
             ],
         }
 
@@ -174,16 +171,6 @@ class FrontendSite:
             return ""
         name = self._completed.configuration.leader_election.resource_name
         return f"failed election to renew leadership on lease {name}"
-
-    def _candidacy_problem(self) -> str:
-        """The problem while the informer of our LeaseCandidate has not synced; empty: none."""
-        return "" if self._served.candidate_synced() else "1 informers not started yet: [*v1beta1.LeaseCandidate]"
-
-    def _phase_problem(self, phase: str) -> str:
-        """The problem of a phase. A frontend that does not lead calls no phase, so it misses none."""
-        if self._served.context.leader.leading and phase in self._served.phases.links.missing():
-            return f"no replica of {phase} is available"
-        return ""
 
     # Pages
 
@@ -326,7 +313,9 @@ class FrontendSite:
             pods = int(request.query.get("pods", [str(scheduler_status.MAX_PODS)])[0])
         except ValueError:
             return http_site.text("pods must be a number\n", 400)
-        return _json_reply(json_documents.document(scheduler_status.status(self._served, pods)))
+        status = scheduler_status.status(self._served, pods)
+        status.readiness_problems.extend(readiness.problems(self._readiness_checks))
+        return _json_reply(json_documents.document(status))
 
     async def _explain_reply(self, request: Request) -> Reply:
         """The explanation of a pod, an ExplainResponse."""

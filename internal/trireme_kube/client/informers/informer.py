@@ -26,7 +26,7 @@ from typing import Any, Generic, TypeVar
 
 from trireme_kube.client.informers import discovery, list_prefetch, listwatch, pages, protobuf, resources, watch
 from trireme_kube.client.informers.watch import Event, EventKind, Raw
-from trireme_kube.client.rest import client, content_types, transport
+from trireme_kube.client.rest import client, content_types, errors, transport
 from trireme_kube.client.rest.errors import FORBIDDEN, NOT_FOUND, ApiError, ApiSilent, ApiUnreachable
 from trireme_kube.componentbase import supervision
 
@@ -461,7 +461,8 @@ class Informer(Generic[T]):
             is_due = first or now - self._warned_at >= REPEAT_WARNING_SECONDS
             if is_due:
                 self._warned_at = now
-            log.log(logging.WARNING if is_due else logging.DEBUG, "%s: %s", self.resource.name, error)
+            text = errors.with_advice(error)
+            log.log(logging.WARNING if is_due else logging.DEBUG, "%s: %s", self.resource.name, text)
         self._was_absent = self._was_absent or self.absent
         await self._deliver(deliveries)
 

@@ -314,7 +314,7 @@ class ListWatch:
             if listing or self._events_in_watch:
                 self._start_list()  # at once
                 return []
-        self._note_failure(str(error), error if isinstance(error, ApiError) else None)
+        self._note_failure(errors.with_advice(error), error if isinstance(error, ApiError) else None)
         if listing or _requires_relist(error):
             self._paging = False
             self._start_list()
@@ -389,4 +389,8 @@ def watch_seconds(random: Callable[[], float]) -> int:
 
 def _requires_relist(error: Exception) -> bool:
     """Whether a watch refused with this error should restart from a list, for example for an invalid version."""
-    return isinstance(error, ApiError) and 400 <= error.status < 500 and error.status not in (401, 403, 429)
+    return (
+        isinstance(error, ApiError)
+        and 400 <= error.status < 500
+        and error.status not in (errors.UNAUTHORIZED, errors.FORBIDDEN, errors.TOO_MANY_REQUESTS)
+    )

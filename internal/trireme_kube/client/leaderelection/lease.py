@@ -42,7 +42,7 @@ from typing import Any
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.leaderelection import election, lease_candidate
 from trireme_kube.client.leaderelection.election import ElectionSettings, Leading, LeaseRecord, Lost, Notice
-from trireme_kube.client.rest import client
+from trireme_kube.client.rest import client, errors
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 from trireme_kube.componentbase import clocks, supervision
 from trireme_kube.componentbase.logs import klog
@@ -250,8 +250,8 @@ class LeaseElector:
         if isinstance(instruction, election.Read) and isinstance(error, ApiError) and error.not_found:
             self.last_error = ""
             return
-        self.last_error = str(error)
-        values = {"lock": f"{self.settings.namespace}/{self.settings.name}", "err": self.last_error}
+        self.last_error = errors.with_advice(error)
+        values = {"lock": f"{self.settings.namespace}/{self.settings.name}", "err": str(error)}
         if isinstance(instruction, election.Read):
             klog.error(log, "Error retrieving lease lock", **values)
         elif isinstance(instruction, election.Create):

@@ -14,7 +14,10 @@ import orjson
 
 from trireme_kube.client.rest import envelope
 
-FORBIDDEN, NOT_FOUND, TOO_MANY_REQUESTS = 403, 404, 429
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND, TOO_MANY_REQUESTS = 401, 403, 404, 429
+
+PERMISSIONS_PAGE = "docs/troubleshooting.md#missing-permissions"
+"""What to do where the API server knows a caller not, or does not let it."""
 
 # The body of an API server's 404 for a path that it does not serve; for a path that it serves it sends a Status.
 # Source: apiserver v0.37.0, pkg/util/notfoundhandler/not_found_handler.go.
@@ -54,6 +57,11 @@ class ApiError(Exception):
         Only if the API server says so: a proxy without a backend answers 404 too, and knows of no object.
         """
         return self.status == 404 and (self.reason == "NotFound" or self.message == _UNSERVED_PATH)
+
+    @property
+    def denied(self) -> bool:
+        """The server does not accept the caller's credentials, or does not let it do this."""
+        return self.status in (UNAUTHORIZED, FORBIDDEN)
 
     @property
     def conflict(self) -> bool:
@@ -109,6 +117,11 @@ class ApiUnreachable(Exception):
 
 class ApiSilent(ApiUnreachable):
     """A response had started, and no more of it arrived in time."""
+
+
+def with_advice(error: Exception) -> str:
+    """The error's text for people, with the page that says what to do about missing permissions."""
+    return f"{error} ({PERMISSIONS_PAGE})" if isinstance(error, ApiError) and error.denied else str(error)
 
 
 def from_response(status: int, reason: str, headers: Mapping[str, str], body: bytes) -> ApiError:

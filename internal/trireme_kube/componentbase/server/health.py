@@ -2,14 +2,15 @@
 
 A check returns its problem, or empty text. The list has only the names of those that fail, because anybody may read it;
 the reason is in the log and at the check's own path. Checks that kube-scheduler does not have are quiet: they are
-listed only if they fail, so that a list without failures equals kube-scheduler's.
+listed only if they fail or warn, so that a list without failures equals kube-scheduler's.
 
 Also change: internal/trireme/config/serving_flags.py,
 internal/trireme/frontend/serving/serving_site.py (the health paths).
 
-Tests: tests/contract/test_serving_http.py.
+Tests: tests/contract/test_serving_http.py, tests/unit/componentbase/server/test_health.py.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 
 _SUCCESS, _ERROR = "success", "error"
 
+# How often `HealthLog` looks at the checks; what it finds twice in a row is logged, so that a start or rollout is not.
+LOOK_SECONDS = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -33,6 +37,8 @@ class Check:
     quiet: bool = False
     #: Text that `?verbose` adds after `ok`; empty: nothing.
     note: Callable[[], str] = lambda: ""
+    #: What is wrong though the process goes on; empty: nothing. The list says that there is a warning, and no more.
+    warning: Callable[[], str] = lambda: ""
 
 
 PING = Check("ping", lambda: "")
@@ -46,6 +52,33 @@ class Report:
     text: str
     #: Whether the outcome is about one check.
     single: bool = False
+
+
+class HealthLog:
+    """Logs why checks fail or warn, without anybody asking: a line when it begins, and one when it is over."""
+
+    def __init__(self, checks: Sequence[Check]) -> None:
+        self._checks = checks
+        self._found: set[str] = set()
+        self._logged: set[str] = set()
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.look()
+
+    def look(self) -> None:
+        """Log what was wrong at the last look too, and what is right again."""
+        found = {check.name: why for check in self._checks if (why := check.problem() or check.warning())}
+        for name, why in found.items():
+            if name in self._found and name not in self._logged:
+                self._logged.add(name)
+                log.warning("%s: %s", name, why)
+        for name in sorted(self._logged - found.keys()):
+            self._logged.remove(name)
+            log.info("%s: ok again", name)
+        self._found = set(found)
 
 
 class Health:
@@ -77,8 +110,10 @@ class Health:
             return self._report_of_all(name, checks, query)
         for check in checks:
             if check.name == single:
-                problem = check.problem()
-                return Report(not problem, f"internal server error: {problem}\n" if problem else "ok", single=True)
+                if problem := check.problem():
+                    return Report(False, f"internal server error: {problem}\n", single=True)
+                warning = check.warning()
+                return Report(True, f"ok, but {warning}\n" if warning else "ok", single=True)
         return None
 
     def instruments(self) -> list[instruments.Instrument]:
@@ -116,6 +151,8 @@ class Health:
             if problem:
                 lines.append(f"[-]{check.name} failed: reason withheld\n")
                 failed.append((check.name, problem))
+            elif check.warning():
+                lines.append(f"[+]{check.name} ok, with a warning: reason withheld\n")
             elif not check.quiet:
                 note = check.note()
                 lines.append(f"[+]{check.name} ok{f': {note}' if note else ''}\n")

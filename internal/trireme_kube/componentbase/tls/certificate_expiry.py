@@ -31,6 +31,8 @@ WARN_AGAIN = timedelta(days=1)
 _LAST_PART = 10
 _CHECK_SECONDS = 60.0
 
+PAGE = "docs/runbooks/README.md#triremecertificateexpires"
+
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
@@ -96,7 +98,7 @@ class Expiries:
                 verb = "expires" if left > timedelta() else "expired"
                 moment = f"{end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
                 what = "authority" if certificate.use == AUTHORITY else f"{certificate.use} certificate"
-                log.warning("the %s %s %s %s: %s", what, certificate.name, verb, when, moment)
+                log.warning("the %s %s %s %s: %s (%s)", what, certificate.name, verb, when, moment, PAGE)
 
     async def _warn_now_and_then(self) -> None:
         """Warn now and then until cancelled."""

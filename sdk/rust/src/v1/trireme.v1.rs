@@ -4002,6 +4002,9 @@ pub struct SchedulerStatus {
     /// OPTIONAL. In `trireme status`: the profiles, in the order of the configuration.
     #[prost(message, repeated, tag = "33")]
     pub profiles: ::prost::alloc::vec::Vec<ProfileStatus>,
+    /// OPTIONAL. In `trireme status`: what fails or warns at /readyz of this frontend.
+    #[prost(message, repeated, tag = "34")]
+    pub readiness_problems: ::prost::alloc::vec::Vec<ReadinessProblem>,
 }
 /// ProfileStatus is a profile of the configuration in force, compared with the default one of the same feature gates.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4018,6 +4021,19 @@ pub struct ProfileStatus {
     /// OPTIONAL. Plugins that both run, at other extension points, or with another weight or other arguments.
     #[prost(string, repeated, tag = "4")]
     pub changed_plugins: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// ReadinessProblem is a check of /readyz that fails or warns.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadinessProblem {
+    /// REQUIRED. The name of the check.
+    #[prost(string, tag = "1")]
+    pub check: ::prost::alloc::string::String,
+    /// REQUIRED. What is wrong, and which page of the documents says what to do.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    /// OPTIONAL. The check fails, so nothing is scheduled; unset: it warns.
+    #[prost(bool, tag = "3")]
+    pub fails: bool,
 }
 /// AbsentApi is an API that the API server does not serve, and that the scheduler does without.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -15,6 +15,7 @@ from trireme_kube.client.rest.errors import ApiError
 from trireme_kube.componentbase import supervision
 
 FORBIDDEN = ApiError(403, "Forbidden", 'storageclasses is forbidden: User "u" cannot list resource "storageclasses"')
+TEXT = f"{FORBIDDEN} (docs/troubleshooting.md#missing-permissions)"
 
 
 class Api:
@@ -40,7 +41,7 @@ def test_a_failure_that_lasts_is_logged_again_each_minute() -> None:
 
     class Moments(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            assert record.getMessage() == f"storageclasses: {FORBIDDEN}"
+            assert record.getMessage() == f"storageclasses: {TEXT}"
             moments.append(asyncio.get_running_loop().time())
 
     async def main(clock: Callable[[], float]) -> None:
@@ -50,7 +51,7 @@ def test_a_failure_that_lasts_is_logged_again_each_minute() -> None:
         await asyncio.sleep(600.0)
         running.cancel()
         found = following.statistics()
-        assert (found.last_error, found.last_status) == (str(FORBIDDEN), 403)
+        assert (found.last_error, found.last_status) == (TEXT, 403)
 
     handler = Moments(logging.WARNING)
     informer.log.addHandler(handler)

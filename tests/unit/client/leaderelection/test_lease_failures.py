@@ -60,7 +60,8 @@ async def test_a_failure_is_logged_as_kube_scheduler_does(
     (record,) = caplog.records
     assert (record.levelno, record.getMessage()) == (logging.ERROR, text)
     assert record.__dict__["values"] == {"lock": "ns/l", "err": str(error)}
-    assert elector.last_error == str(error)
+    page = " (docs/troubleshooting.md#missing-permissions)" if error is FORBIDDEN else ""
+    assert elector.last_error == f"{error}{page}"
 
 
 async def test_a_leaders_update_without_a_read_fails_quietly(caplog: pytest.LogCaptureFixture) -> None:
