@@ -54,8 +54,10 @@ class Refusal:
         """The status of a plugin that failed on a node: the attempt ends by error then, whatever other nodes say."""
         return next((entry for entry, _ in self.statuses if entry.code == status.Code.ERROR), None)
 
-    def as_failure(self, post_filter: str = "", nominated_node: str | None = None) -> Failure:
-        """The failure of the attempt; `post_filter` is PostFilter's message."""
+    def as_failure(
+        self, post_filter: str = "", nominated_node: str | None = None, answer: status.Status = status.SUCCESS
+    ) -> Failure:
+        """The failure of the attempt; `post_filter` is PostFilter's message, and `answer` its status."""
         if self.error is not None:
             return Failure(self.error.message, nominated_node="", refusals=tuple(self.statuses))
         rejectors, pending_plugins = _rejectors_of(self.statuses)
@@ -65,7 +67,8 @@ class Refusal:
             pending_plugins,
             nominated_node,
             unschedulable=True,
-            refusals=tuple(self.statuses),
+            # PostFilter's is of no node, and only beside those of nodes: it may be empty.
+            refusals=(*self.statuses, (answer, 0)) if answer.has_own_reasons else tuple(self.statuses),
         )
 
 

@@ -58,10 +58,14 @@ class _HasIdentity(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodGroupPostFilterResult:
-    """The result of the plugins. On SUCCESS these members (UID) are nominated for nodes, and the actions make room."""
+    """The result of the plugins. On SUCCESS these members (UID) are nominated for nodes, and the actions make room.
+
+    `reasons`: those of the plugins that make none.
+    """
 
     code: status.Code
     message: str
+    reasons: tuple[status.Reason, ...]
     nominated: Mapping[str, str] = dataclasses.field(default_factory=dict)
     actions: Sequence[bind_pb2.Action] = ()
 
@@ -106,6 +110,7 @@ class PodGroupPostFilters:
         error. The actions of the plugins before are in the result in each case. A plugin of an unknown kind is skipped.
         """
         texts = []
+        reasons: list[status.Reason] = []
         actions: list[bind_pb2.Action] = []
         for plugin in self._plugins.get(request.profile, ()):
             started = self._observer.clock()
@@ -126,8 +131,9 @@ class PodGroupPostFilters:
                     result, code=status.Code.ERROR, message=_plugin_error_text(plugin, result.message)
                 )
             texts.append(result.message)
+            reasons.extend(result.reasons)
         text = ", ".join(text for text in texts if text)
-        return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
+        return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, text, tuple(reasons), actions=tuple(actions))
 
     async def _list_claims_to_release(
         self, request: PodGroupRequest, tried: Sequence[MemberAttempt]
@@ -138,21 +144,22 @@ class PodGroupPostFilters:
         """
         group = request.tree.message
         if isinstance(group, scheduling_pb2.CompositePodGroup):
-            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "")
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "", ())
         if self._topology and group.spec.HasField("scheduling_constraints"):
-            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "")
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "", ())
         if not tried:
-            return PodGroupPostFilterResult(status.Code.ERROR, "not found")
+            return PodGroupPostFilterResult(status.Code.ERROR, "not found", (status.Reason("failed"),))
         of_group = self._group_claims and bool(group.spec.resource_claims)
         if not of_group and not any(self._cache.registry.is_of_one_pod(member.pod.record.class_id) for member in tried):
-            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, fit_reasons.NO_CLAIM_TO_RELEASE)
+            reasons = (status.Reason("noClaimToRelease"),)
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, fit_reasons.NO_CLAIM_TO_RELEASE, reasons)
         message = self._list_claims_request(request, group, tried)
         try:
             response = await self._evaluators.list_releasable_claims(message)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return PodGroupPostFilterResult(status.Code.ERROR, str(error))
-        code = wire_status.from_message(response.status).code
-        return PodGroupPostFilterResult(code, ", ".join(response.status.messages), actions=tuple(response.actions))
+            return PodGroupPostFilterResult(status.Code.ERROR, str(error), (status.Reason("phaseFailed"),))
+        answer = wire_status.from_message(response.status)
+        return PodGroupPostFilterResult(answer.code, answer.message, answer.reasons, actions=tuple(response.actions))
 
     def _list_claims_request(
         self, request: PodGroupRequest, group: scheduling_pb2.PodGroup, tried: Sequence[MemberAttempt]
@@ -193,7 +200,8 @@ class PodGroupPostFilters:
             self._observer.on_group_preemption_evaluated(kind, result.code, self._observer.clock() - started)
             return result
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return PodGroupPostFilterResult(status.Code.ERROR, f"{post_filter_context.GROUP_TEXT_PREFIX}{error}")
+            text = f"{post_filter_context.GROUP_TEXT_PREFIX}{error}"
+            return PodGroupPostFilterResult(status.Code.ERROR, text, (status.Reason("phaseFailed"),))
 
     async def _hide_and_select_victims(
         self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
@@ -223,7 +231,8 @@ class PodGroupPostFilters:
         if not result.succeeded:
             unschedulable = result.status.code is GroupCode.UNSCHEDULABLE
             code = status.Code.UNSCHEDULABLE if unschedulable else status.Code.ERROR
-            return PodGroupPostFilterResult(code, f"{post_filter_context.GROUP_TEXT_PREFIX}{result.status.message}")
+            text = f"{post_filter_context.GROUP_TEXT_PREFIX}{result.status.message}"
+            return PodGroupPostFilterResult(code, text, result.status.reasons)
         # As in kube-scheduler, all members that fitted count and are nominated, even if their own group did not fit.
         proposed = [(member, member.assumed) for member in result.fitting_members() if member.assumed is not None]
         try:
@@ -253,7 +262,7 @@ class PodGroupPostFilters:
 def failed_preemption_result(failure: str) -> PodGroupPostFilterResult:
     """The result of preemption if victims were found and could not be deleted."""
     text = _plugin_error_text(in_tree.PREEMPTION_PLUGIN, f"{post_filter_context.GROUP_TEXT_PREFIX}{failure}")
-    return PodGroupPostFilterResult(status.Code.ERROR, text)
+    return PodGroupPostFilterResult(status.Code.ERROR, text, (status.Reason("evictionFailed"),))
 
 
 def _plugin_error_text(plugin: str, message: str) -> str:
@@ -269,7 +278,7 @@ def _result_from_status(
     message: status_pb2.Status, actions: Sequence[bind_pb2.Action], nominated: Mapping[str, str]
 ) -> PodGroupPostFilterResult:
     """The result by a plugin's status: actions and nominations count only with SUCCESS."""
-    code, text = wire_status.from_message(message).code, ", ".join(message.messages)
-    if code is not status.Code.SUCCESS:
-        return PodGroupPostFilterResult(code, text)
-    return PodGroupPostFilterResult(code, text, nominated, tuple(actions))
+    answer, text = wire_status.from_message(message), ", ".join(message.messages)
+    if answer.code is not status.Code.SUCCESS:
+        return PodGroupPostFilterResult(answer.code, text, answer.reasons)
+    return PodGroupPostFilterResult(answer.code, text, (), nominated, tuple(actions))

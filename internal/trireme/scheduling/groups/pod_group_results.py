@@ -12,6 +12,7 @@ import dataclasses
 import enum
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
+from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.queueing.groups import forest, queued_group
 from trireme.scheduling import assumed_pod
@@ -33,11 +34,13 @@ class GroupCode(enum.Enum):
 class GroupStatus:
     """A code with the reason, for events and conditions. `plugins`: those that it is of.
 
-    `no_placement`: there is no placement to try the group in.
+    `reasons` say it as data, and are empty for SUCCESS alone. `no_placement`: there is no placement to try the group
+    in.
     """
 
     code: GroupCode
-    message: str = ""
+    message: str
+    reasons: tuple[status.Reason, ...]
     plugins: frozenset[str] = frozenset()
     no_placement: bool = False
 
@@ -45,6 +48,12 @@ class GroupStatus:
     def ends_trial(self) -> bool:
         """Whether nothing more of the group is tried."""
         return self.code in (GroupCode.UNSCHEDULABLE, GroupCode.ERROR)
+
+    def as_status(self) -> status.Status:
+        """The refusal or failure, as pods have it; it names a plugin if it is of one alone."""
+        code = status.Code.ERROR if self.code is GroupCode.ERROR else status.Code.UNSCHEDULABLE
+        plugin = next(iter(self.plugins)) if len(self.plugins) == 1 else ""
+        return status.Status(code, plugin, (self.message,), self.reasons)
 
     def at_end(self) -> "GroupStatus":
         """The status if nothing more is tried: what waits for more is unschedulable."""
@@ -134,7 +143,8 @@ TryGroup = Callable[[PodGroupRequest], Awaitable[PodGroupResult]]
 def unschedulable_if_none_placed(result: PodGroupResult) -> PodGroupResult:
     """The result for the whole tree: without any pod placed it is unschedulable."""
     if result.succeeded and not any(result.placed_members()):
-        result.status = GroupStatus(GroupCode.UNSCHEDULABLE, "no pods were schedulable")
+        reasons = (status.Reason("noPodPlaced"),)
+        result.status = GroupStatus(GroupCode.UNSCHEDULABLE, "no pods were schedulable", reasons)
     return result
 
 
@@ -166,6 +176,9 @@ def _is_error(result: PodGroupResult) -> bool:
 def _status_below(failed: PodGroupResult) -> GroupStatus:
     """The status of a group that fails because of this one above it."""
     name = f'ancestor composite pod group "{failed.node.name}"'
+    above = {"group": failed.node.name}
     if _is_error(failed):
-        return GroupStatus(GroupCode.ERROR, f"{name} encountered an error")
-    return GroupStatus(GroupCode.UNSCHEDULABLE, f"{name} is unschedulable", failed.status.plugins)
+        reasons = (status.Reason.of("ancestorFailed", above), *failed.status.reasons)
+        return GroupStatus(GroupCode.ERROR, f"{name} encountered an error", reasons)
+    reasons = (status.Reason.of("ancestorUnschedulable", above), *failed.status.reasons)
+    return GroupStatus(GroupCode.UNSCHEDULABLE, f"{name} is unschedulable", reasons, failed.status.plugins)
