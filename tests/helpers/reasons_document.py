@@ -63,6 +63,11 @@ _OTHERS = (
         " CompositePodGroups. Codes of the plugin, or of the group above or below, follow.",
         reason_codes.OF_GROUPS,
     ),
+    (
+        "Preemptions that evict nobody",
+        "`preemption.reasons[]` of `trireme explain -o json`.",
+        reason_codes.OF_PREEMPTION,
+    ),
     ("Failed attempts", "`reason` of the pod's condition PodScheduled.", reason_codes.OF_ATTEMPTS),
     (
         "Waits",

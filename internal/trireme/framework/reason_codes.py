@@ -113,8 +113,24 @@ OF_GROUPS = {
     "noPodPlaced": ReasonCode("No pod of the group found a node."),
     "placementInvalid": ReasonCode("A plugin at PlacementGenerate failed, or named a placement wrongly."),
     "scoringFailed": ReasonCode("A plugin at PlacementScore failed."),
+    "victimsNotEnough": ReasonCode("Even without all pods of lower priority the group does not fit."),
 }
 """Of the statuses of pod groups, and of members that fail with their group."""
+
+OF_PREEMPTION = {
+    "evictionsDoNotHelp": ReasonCode("All nodes refuse the pod by what no eviction changes."),
+    "fitsWithoutEvictions": ReasonCode("The members of the group fit without evictions."),
+    "groupNotTried": ReasonCode("The group waits for more members, or for what holds them back."),
+    "neverPreempts": ReasonCode("The pod, or a pod of the group, has the preemptionPolicy Never."),
+    "noPreemptionPlugin": ReasonCode("The profile has no plugin that preempts."),
+    "noVictims": ReasonCode("Where evictions might help, no pod of lower priority runs."),
+    "notSimulated": ReasonCode("Not known: the group is not simulated; `reason` says why."),
+    "preemptionRefused": ReasonCode("The plugin does not preempt, for another reason; `reason` says which."),
+    "victimsGone": ReasonCode("The pods that would be evicted are gone."),
+    "victimsNotEnough": ReasonCode("Even without all pods of lower priority it does not fit."),
+    "victimsTerminating": ReasonCode("Pods that were preempted for it are still being deleted."),
+}
+"""Why a preemption evicts nobody, as insight explains it."""
 
 OF_WAITS = {
     "attempt": ReasonCode("It is being tried."),

@@ -58,7 +58,7 @@ class Failure:
         """The statuses behind it; of a failure without any, one of no node with its reasons.
 
         Those of most nodes come first, and equal numbers in an order that depends on nothing else: each replica of
-        filter numbers statuses by itself.
+        filter numbers statuses by itself. Those of no node, such as a group's, stay in the order that they are in.
         """
         code = status.Code.UNSCHEDULABLE if self.reason == UNSCHEDULABLE_REASON else status.Code.ERROR
         return tuple(sorted(self.refusals, key=_order)) or (
@@ -83,5 +83,7 @@ def _shared(of: status.Status) -> status.Status:
 
 def _order(entry: tuple[status.Status, int]) -> tuple[object, ...]:
     of, nodes = entry
+    if not nodes:
+        return (0,)
     reasons = [(reason.code, reason.parameters) for reason in of.reasons]
     return -nodes, of.plugin, of.code.value, of.messages, reasons

@@ -119,6 +119,30 @@ def test_a_code_of_the_scheduler_that_is_declared_is_given() -> None:
     assert set(_OF_OTHERS) - _texts(_others()) == set()
 
 
+def test_a_preemption_that_evicts_nobody_has_a_declared_code_and_each_is_given() -> None:
+    given: set[str] = set()
+    for module in ("preemption_explanation.py", "service.py", "simulations/group_preemption.py"):
+        path = _TRIREME / "insight" / module
+        given |= {
+            keyword.value.value
+            for name, call in _calls(path)
+            if name in ("out.reasons.add", "status_pb2.Reason")
+            for keyword in call.keywords
+            if keyword.arg == "code" and isinstance(keyword.value, ast.Constant)
+        }
+        (explains,) = [
+            node
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.FunctionDef) and node.name == "_reason_for_none"
+        ] or [ast.Module([], [])]
+        given |= {
+            ast.literal_eval(node.value.elts[0])
+            for node in ast.walk(explains)
+            if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple)
+        }
+    assert given == set(reason_codes.OF_PREEMPTION)
+
+
 def test_a_wait_that_is_declared_is_reported_and_no_other() -> None:
     path = _TRIREME / "frontend/serving/pending_report.py"
     kinds = {

@@ -39,9 +39,8 @@ def _conditions(cluster: Cluster) -> dict[str, tuple[str, list[str]]]:
 
 
 def _codes(cluster: Cluster, pod: str) -> list[str]:
-    """All codes of the pod's failure: that of its group first, as it was made."""
-    refusals = cluster.failures[pod].refusals or cluster.failures[pod].statuses
-    return [reason.code for status, _ in refusals for reason in status.reasons]
+    """All codes of the pod's failure: that of its group first."""
+    return [reason.code for status, _ in cluster.failures[pod].statuses for reason in status.reasons]
 
 
 async def test_a_gang_of_which_too_few_fit() -> None:
@@ -53,7 +52,7 @@ async def test_a_gang_of_which_too_few_fit() -> None:
     text, codes = _conditions(cluster)["g"]
     assert (text.startswith("scheduling policy's minimum threshold (3)"), codes) == (True, ["minimumNotMet"])
     assert _codes(cluster, "p2") == ["groupUnschedulable", "minimumNotMet"]
-    (_, _), (of_group, _) = cluster.failures["p2"].statuses
+    of_group = cluster.failures["p2"].statuses[1][0]
     assert (of_group.plugin, dict(of_group.reasons[0].parameters)) == (
         "GangScheduling",
         {"required": "3", "scheduled": "1", "unschedulable": "1", "notEvaluated": "1"},
@@ -149,7 +148,7 @@ async def test_a_preemption_that_does_not_help_adds_why() -> None:
         cluster.add(f"p{number}", "g")
     cluster.victims = ("low",)
     await cluster.run()
-    assert _conditions(cluster)["g"][1] == ["minimumNotMet", "minimumNotMet"]
+    assert _conditions(cluster)["g"][1] == ["minimumNotMet", "victimsNotEnough"]
 
 
 async def test_victims_that_cannot_be_deleted() -> None:

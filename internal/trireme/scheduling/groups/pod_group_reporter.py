@@ -114,7 +114,7 @@ class PodGroupReporter:
         }.get(final.code, failure.SCHEDULER_ERROR_REASON)
         message = final.message
         if final.code is not GroupCode.SUCCESS:
-            of_group = Failure(message, refusals=((final.as_status(), 0),))
+            of_group = Failure(message, refusals=final.as_refusals())
             message = condition_message.of(of_group, self._json_conditions)
         self._conditions.set_condition(group, reason, message)
 
@@ -124,16 +124,16 @@ def _status_after_post_filter(
 ) -> GroupStatus:
     """The group's status after PodGroupPostFilter, with its message."""
     if post_filter.code is status.Code.ERROR:
-        return GroupStatus(GroupCode.ERROR, post_filter.message, post_filter.reasons)
+        return GroupStatus(GroupCode.ERROR, post_filter.message, post_filter.causes)
     texts = filter(None, (final.message, post_filter.message))
-    return dataclasses.replace(final, message=", ".join(texts), reasons=(*final.reasons, *post_filter.reasons))
+    return dataclasses.replace(final, message=", ".join(texts), causes=(*final.causes, *post_filter.causes))
 
 
 def _refusals_with_group(code: str, group: str, text: str, final: GroupStatus) -> tuple[tuple[status.Status, int], ...]:
     """The statuses of a pod that fails with its group: that it does, and the group's."""
-    of_group = final.as_status()
+    kind = status.Code.ERROR if final.code is GroupCode.ERROR else status.Code.UNSCHEDULABLE
     reasons = (status.Reason.of(code, {"group": group}),)
-    return (status.Status(of_group.code, "", (text,), reasons), 0), (of_group, 0)
+    return (status.Status(kind, "", (text,), reasons), 0), *final.as_refusals()
 
 
 def _log_attempt(result: PodGroupResult, final: GroupStatus, room_made: bool, members: int) -> None:

@@ -34,13 +34,13 @@ class GroupCode(enum.Enum):
 class GroupStatus:
     """A code with the reason, for events and conditions. `plugins`: those that it is of.
 
-    `reasons` say it as data, and are empty for SUCCESS alone. `no_placement`: there is no placement to try the group
-    in.
+    `causes` say it as data, with the statuses behind it, and are empty for SUCCESS alone. `no_placement`: there is no
+    placement to try the group in.
     """
 
     code: GroupCode
     message: str
-    reasons: tuple[status.Reason, ...]
+    causes: tuple[status.Status, ...]
     plugins: frozenset[str] = frozenset()
     no_placement: bool = False
 
@@ -49,15 +49,16 @@ class GroupStatus:
         """Whether nothing more of the group is tried."""
         return self.code in (GroupCode.UNSCHEDULABLE, GroupCode.ERROR)
 
-    def as_status(self) -> status.Status:
-        """The refusal or failure, as pods have it; it names a plugin if it is of one alone."""
-        code = status.Code.ERROR if self.code is GroupCode.ERROR else status.Code.UNSCHEDULABLE
-        plugin = next(iter(self.plugins)) if len(self.plugins) == 1 else ""
-        return status.Status(code, plugin, (self.message,), self.reasons)
+    def as_refusals(self) -> tuple[tuple[status.Status, int], ...]:
+        """The causes as refusals of a failure, each of no node."""
+        return tuple((cause, 0) for cause in self.causes)
 
     def at_end(self) -> "GroupStatus":
         """The status if nothing more is tried: what waits for more is unschedulable."""
-        return dataclasses.replace(self, code=GroupCode.UNSCHEDULABLE) if self.code is GroupCode.WAIT else self
+        if self.code is not GroupCode.WAIT:
+            return self
+        causes = tuple(dataclasses.replace(cause, code=status.Code.UNSCHEDULABLE) for cause in self.causes)
+        return dataclasses.replace(self, code=GroupCode.UNSCHEDULABLE, causes=causes)
 
 
 @dataclasses.dataclass(slots=True)
@@ -143,8 +144,9 @@ TryGroup = Callable[[PodGroupRequest], Awaitable[PodGroupResult]]
 def unschedulable_if_none_placed(result: PodGroupResult) -> PodGroupResult:
     """The result for the whole tree: without any pod placed it is unschedulable."""
     if result.succeeded and not any(result.placed_members()):
-        reasons = (status.Reason("noPodPlaced"),)
-        result.status = GroupStatus(GroupCode.UNSCHEDULABLE, "no pods were schedulable", reasons)
+        text = "no pods were schedulable"
+        cause = status.unschedulable("", text, reasons=(status.Reason("noPodPlaced"),))
+        result.status = GroupStatus(GroupCode.UNSCHEDULABLE, text, (cause,))
     return result
 
 
@@ -178,7 +180,9 @@ def _status_below(failed: PodGroupResult) -> GroupStatus:
     name = f'ancestor composite pod group "{failed.node.name}"'
     above = {"group": failed.node.name}
     if _is_error(failed):
-        reasons = (status.Reason.of("ancestorFailed", above), *failed.status.reasons)
-        return GroupStatus(GroupCode.ERROR, f"{name} encountered an error", reasons)
-    reasons = (status.Reason.of("ancestorUnschedulable", above), *failed.status.reasons)
-    return GroupStatus(GroupCode.UNSCHEDULABLE, f"{name} is unschedulable", reasons, failed.status.plugins)
+        text = f"{name} encountered an error"
+        cause = status.error("", text, reasons=(status.Reason.of("ancestorFailed", above),))
+        return GroupStatus(GroupCode.ERROR, text, (cause, *failed.status.causes))
+    text = f"{name} is unschedulable"
+    cause = status.unschedulable("", text, reasons=(status.Reason.of("ancestorUnschedulable", above),))
+    return GroupStatus(GroupCode.UNSCHEDULABLE, text, (cause, *failed.status.causes), failed.status.plugins)

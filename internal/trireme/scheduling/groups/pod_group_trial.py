@@ -128,9 +128,9 @@ class PodGroupTrials:
             failed = attempts[before + len(steps)].failure if before + len(steps) < len(attempts) else None
             if failed is not None:
                 self._undo_behind(attempts, before + len(steps) + 1)
-                reasons = (status.Reason("memberFailed"), *failed.statuses[0][0].reasons)
                 text = f"failed to schedule other pod from a pod group: {failed.message}"
-                return GroupStatus(GroupCode.ERROR, text, reasons)
+                cause = status.error("", text, reasons=(status.Reason("memberFailed"),))
+                return GroupStatus(GroupCode.ERROR, text, (cause, failed.statuses[0][0]))
         return prospect.at_end()
 
     def _undo_behind(self, attempts: list[MemberAttempt], kept: int) -> None:

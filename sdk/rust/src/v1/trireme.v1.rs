@@ -3501,6 +3501,9 @@ pub struct PreemptionExplanation {
     /// OPTIONAL. Of a group: where its members would be once the victims are gone.
     #[prost(message, repeated, tag = "14")]
     pub placements: ::prost::alloc::vec::Vec<BatchPlacement>,
+    /// OPTIONAL. Why nobody is evicted, as data; none: somebody was or would be.
+    #[prost(message, repeated, tag = "15")]
+    pub reasons: ::prost::alloc::vec::Vec<Reason>,
 }
 /// PreemptionPod is a pod that is evicted or stays.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -11,11 +11,12 @@ import pytest
 from tests.helpers import phase_calls
 from tests.helpers.phase_calls import context
 from tests.helpers.preemption_cluster import FILTERS, PREEMPTOR, Preemption, pod_of_priority
-from trireme.evaluation.preemption import dry_run
+from trireme.evaluation.preemption import dry_run, post_filter_plugins
 from trireme.framework import status
 from trireme.snapshot import arrays, pods
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, meta_pb2, policy_pb2, snapshot_pb2, status_pb2
 from trireme.wire import identities, node_columns
+from trireme.wire import status as wire_status
 
 
 def _victims(answer: filter_pb2.PostFilterResponse) -> list[str]:
@@ -172,6 +173,33 @@ async def test_the_status_says_why_a_pod_may_not_preempt() -> None:
     assert _text(answer) == "preemption: not eligible due to a terminating pod on the nominated node."
     case.builder.add_class(PREEMPTOR + 1, pod_of_priority(100, "2", preemptionPolicy="Never"))
     assert _text(await case.again(number=PREEMPTOR + 1)) == "preemption: not eligible due to preemptionPolicy=Never."
+
+
+class _Answering:
+    """A PostFilter plugin that answers the same about each pod."""
+
+    remote = False
+
+    def __init__(self, name: str, text: str, code: str) -> None:
+        self.name = name
+        answer = status.unschedulable(name, *filter(None, [text]), reasons=(status.Reason(code),))
+        self._answer = filter_pb2.PostFilterResponse(status=wire_status.to_message(answer))
+
+    async def post_filter(self, *_: object) -> filter_pb2.PostFilterResponse:
+        return self._answer
+
+
+async def test_the_status_of_several_plugins_is_of_the_first_that_says_something() -> None:
+    """Reasons beside another plugin's name would be looked up in vain."""
+    nowhere: Any = None
+    plugins = _Answering("Silent", "", "nothing"), _Answering("A", "a", "one"), _Answering("B", "b", "two")
+    found = await post_filter_plugins.run_in_order(plugins, nowhere, nowhere)
+    assert isinstance(found, filter_pb2.PostFilterResponse)
+    assert (found.status.plugin, _text(found)) == ("A", "a, b")
+    assert [reason.code for reason in found.status.reasons] == ["one"]
+    silent = await post_filter_plugins.run_in_order(plugins[:1], nowhere, nowhere)
+    assert isinstance(silent, filter_pb2.PostFilterResponse)
+    assert (silent.status.plugin, list(silent.status.reasons)) == ("Silent", [])
 
 
 async def test_why_nothing_helps_is_counted_by_nodes() -> None:
