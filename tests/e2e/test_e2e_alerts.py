@@ -9,6 +9,7 @@ import contextlib
 import pathlib
 import sys
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import yaml
@@ -48,13 +49,17 @@ class Watched:
         await self.fires(name, not_yet=True)
 
 
+# What stands for five minutes in the alerts: their end is otherwise noticed after as long.
+_RANGES = {"5m": "10s"}
+
+
 @contextlib.asynccontextmanager
-async def watched(folder: pathlib.Path, cluster: clusters.OpenCluster) -> AsyncIterator[Watched]:
+async def watched(folder: pathlib.Path, cluster: clusters.OpenCluster, **frontend: Any) -> AsyncIterator[Watched]:
     """A scheduler on two small nodes, scraped each second."""
     async with cluster(nodes=2, cpu="4") as here:
-        await here.start()
+        await here.start(**frontend)
         targets = {prometheus_server.FRONTEND: [f"127.0.0.1:{here.port(here.frontends[0])}"]}
-        async with prometheus_server.scraping(here, folder, targets, wait="2s") as url:
+        async with prometheus_server.scraping(here, folder, targets, wait="2s", ranges=_RANGES) as url:
             seen = Watched(here, url)
             # Before the first scrape no frontend is known.
             await seen.clears("TriremeNoLeader")
@@ -80,11 +85,14 @@ async def test_alerts_fire_while_a_fault_lasts_and_clear_when_it_is_over(
         # The only replica of a phase dies.
         score = here.phases["score"][0]
         score.kill()
-        for name in ("TriremePhaseMissing", "TriremeReplicaBehind"):
+        await here.create_pods([pod("waiting", cpu="100m")])
+        of_phase = "TriremePhaseMissing", "TriremeReplicaBehind", "TriremeNothingTried"
+        for name in of_phase:
             await seen.fires(name)
         score.start()
-        for name in ("TriremePhaseMissing", "TriremeReplicaBehind"):
+        for name in of_phase:
             await seen.clears(name)
+        await here.bound(2)
 
         # Somebody writes what is no configuration.
         path = here.folder / "config-0.yaml"
@@ -104,7 +112,35 @@ async def test_alerts_fire_while_a_fault_lasts_and_clear_when_it_is_over(
         frontend.start()
         await seen.clears("TriremeNoLeader")
         await here.create_pods([pod("after", cpu="100m")])
-        await here.bound(2)
+        await here.bound(3)
+
+
+@pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
+async def test_alerts_fire_while_a_plugin_is_gone(tmp_path: pathlib.Path, cluster: clusters.OpenCluster) -> None:
+    """If this fails, nobody hears of pods that wait for a plugin and have neither event nor condition."""
+    script, address = str(pathlib.Path(__file__).parent / "gatekeeper.py"), f"unix:{tmp_path}/plugin.sock"
+    plugin = installation.Process(
+        "plugin", [sys.executable, "-u", script, "--listen", address], tmp_path / "plugin.log"
+    )
+    plugin.start()
+    try:
+        await plugin.listening()
+        profile = {"plugins": {"preEnqueue": {"enabled": [{"name": "Gatekeeper"}]}}}
+        own = {"remotePlugins": [{"name": "Gatekeeper", "address": address, "extensionPoints": ["preEnqueue"]}]}
+        async with watched(tmp_path, cluster, configuration={"profiles": [profile]}, own=own) as seen:
+            await seen.here.create_pods([pod("before")])
+            await seen.here.bound(1)
+            plugin.kill()
+            await seen.here.create_pods([pod("held")])
+            of_plugin = "TriremePluginHoldsPods", "TriremePluginFails", "TriremePluginBreakerOpen"
+            for name in of_plugin:
+                await seen.fires(name)
+            plugin.start()
+            for name in of_plugin:
+                await seen.clears(name)
+            await seen.here.bound(2)
+    finally:
+        plugin.stop()
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
@@ -135,7 +171,7 @@ async def test_an_alert_fires_while_score_decides_otherwise(
                 "trireme-insight": [f"127.0.0.1:{port}"],
                 prometheus_server.FRONTEND: [f"127.0.0.1:{here.port(frontend)}"],
             }
-            async with prometheus_server.scraping(here, tmp_path, targets, wait="2s", hour="15s") as url:
+            async with prometheus_server.scraping(here, tmp_path, targets, wait="2s", ranges={"1h": "15s"}) as url:
                 seen = Watched(here, url)
                 await seen.clears("TriremeNoLeader")
                 scheduling = asyncio.create_task(_schedule_one_by_one(here))
