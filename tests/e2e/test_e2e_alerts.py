@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e import clusters, installation, prometheus_server
+from tests.e2e import clusters, forgetful, installation, prometheus_server
 from tests.e2e.installation import pod
 from tools.controlplane import ports
 
@@ -49,8 +49,8 @@ class Watched:
         await self.fires(name, not_yet=True)
 
 
-# What stands for five minutes in the alerts: their end is otherwise noticed after as long.
-_RANGES = {"5m": "10s"}
+# What stands for ranges of time in the alerts: their end is otherwise noticed after as long.
+_RANGES = {"5m": "10s", "1h": "15s"}
 
 
 @contextlib.asynccontextmanager
@@ -115,32 +115,80 @@ async def test_alerts_fire_while_a_fault_lasts_and_clear_when_it_is_over(
         await here.bound(3)
 
 
+@contextlib.asynccontextmanager
+async def running(name: str, folder: pathlib.Path, *command: str) -> AsyncIterator[tuple[installation.Process, str]]:
+    """A process that listens on a socket of its own, with its address."""
+    address = f"unix:{folder}/{name}.sock"
+    process = installation.Process(name, [*command, "--listen", address], folder / f"{name}.log")
+    process.start()
+    try:
+        await process.listening()
+        yield process, address
+    finally:
+        process.stop()
+
+
+def _plugin(script: str) -> tuple[str, ...]:
+    return sys.executable, "-u", str(pathlib.Path(__file__).parent / script)
+
+
+def _enabling(name: str, address: str, point: str) -> dict[str, Any]:
+    """The frontend's configuration with this plugin."""
+    return {
+        "configuration": {"profiles": [{"plugins": {point: {"enabled": [{"name": name}]}}}]},
+        "own": {"remotePlugins": [{"name": name, "address": address, "extensionPoints": [point]}]},
+    }
+
+
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
 async def test_alerts_fire_while_a_plugin_is_gone(tmp_path: pathlib.Path, cluster: clusters.OpenCluster) -> None:
     """If this fails, nobody hears of pods that wait for a plugin and have neither event nor condition."""
-    script, address = str(pathlib.Path(__file__).parent / "gatekeeper.py"), f"unix:{tmp_path}/plugin.sock"
-    plugin = installation.Process(
-        "plugin", [sys.executable, "-u", script, "--listen", address], tmp_path / "plugin.log"
-    )
-    plugin.start()
-    try:
-        await plugin.listening()
-        profile = {"plugins": {"preEnqueue": {"enabled": [{"name": "Gatekeeper"}]}}}
-        own = {"remotePlugins": [{"name": "Gatekeeper", "address": address, "extensionPoints": ["preEnqueue"]}]}
-        async with watched(tmp_path, cluster, configuration={"profiles": [profile]}, own=own) as seen:
-            await seen.here.create_pods([pod("before")])
-            await seen.here.bound(1)
-            plugin.kill()
-            await seen.here.create_pods([pod("held")])
-            of_plugin = "TriremePluginHoldsPods", "TriremePluginFails", "TriremePluginBreakerOpen"
-            for name in of_plugin:
-                await seen.fires(name)
-            plugin.start()
-            for name in of_plugin:
-                await seen.clears(name)
-            await seen.here.bound(2)
-    finally:
-        plugin.stop()
+    async with (
+        running("plugin", tmp_path, *_plugin("gatekeeper.py")) as (plugin, address),
+        watched(tmp_path, cluster, **_enabling("Gatekeeper", address, "preEnqueue")) as seen,
+    ):
+        await seen.here.create_pods([pod("before")])
+        await seen.here.bound(1)
+        plugin.kill()
+        await seen.here.create_pods([pod("held")])
+        of_plugin = "TriremePluginHoldsPods", "TriremePluginFails", "TriremePluginBreakerOpen"
+        for name in of_plugin:
+            await seen.fires(name)
+        plugin.start()
+        for name in of_plugin:
+            await seen.clears(name)
+        await seen.here.bound(2)
+
+
+@pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
+async def test_an_alert_fires_after_a_plugin_missed_an_event(
+    tmp_path: pathlib.Path, cluster: clusters.OpenCluster
+) -> None:
+    """If this fails, the plugin's author learns nothing of the pods that waited for nothing."""
+    insight_command = *installation.program("trireme.insight.process"), "--record-dir", str(tmp_path / "recordings")
+    async with (
+        running("plugin", tmp_path, *_plugin("forgetful.py")) as (_, plugin_address),
+        running("insight", tmp_path, *insight_command) as (_, insight_address),
+    ):
+        settings = _enabling("Forgetful", plugin_address, "filter")
+        settings["own"]["insight"] = {"endpoints": [insight_address]}
+        async with watched(tmp_path, cluster, **settings) as seen:
+            here = seen.here
+            await here.logged(here.frontends[0], f"{insight_address}: in step")
+            nodes = [each["metadata"]["name"] for each in await here.nodes()]
+            for node in nodes:
+                await _close(here, node, "yes")
+            await here.create_pods([pod("late")])
+            await here.condition("late", "2 node(s) were closed")
+            await _close(here, nodes[0], None)
+            await here.bound(1, 60)
+            await seen.fires("TriremeMissedWakeUps")
+            await seen.clears("TriremeMissedWakeUps")
+
+
+async def _close(here: installation.Installation, node: str, value: str | None) -> None:
+    patch = {"metadata": {"labels": {forgetful.LABEL: value}}}
+    await here.request("PATCH", f"/api/v1/nodes/{node}", patch, "application/merge-patch+json")
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
