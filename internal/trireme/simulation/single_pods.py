@@ -100,7 +100,7 @@ async def _explain_refusal(
         if action.HasField("evict")
     ]
     message = refused.as_failure(result.message).message
-    why = () if victims else result.answer.reasons
+    why = [] if victims else [reason for each in result.refusals for reason in each.reasons]
     return SinglePodAnswer("", message, at_once, nodes, result.nominated_node or "", victims, why)
 
 

@@ -27,8 +27,8 @@ class PostFilterResult:
     changed: tuple[int, status.Status] | None = None
     # How long PostFilter took.
     seconds: float = 0.0
-    # The status as the plugin gave it; SUCCESS: room is made.
-    answer: status.Status = status.SUCCESS
+    # The statuses of the plugins that make no room, as far as they say something.
+    refusals: tuple[status.Status, ...] = ()
 
     @staticmethod
     def from_message(
@@ -40,7 +40,10 @@ class PostFilterResult:
         disruption = response.disruption if response.HasField("disruption") else None
         text = ", ".join(response.status.messages)
         actions = tuple(response.actions)
-        return PostFilterResult(text, actions, nominated, answer.code, disruption, changed, seconds, answer)
+        refusals = tuple(wire_status.from_message(each) for each in response.refusals)
+        if not refusals and answer.messages and answer.code is not status.Code.SUCCESS:
+            refusals = (answer,)
+        return PostFilterResult(text, actions, nominated, answer.code, disruption, changed, seconds, refusals)
 
     @staticmethod
     def from_messages(results: Iterable[filter_phase_pb2.PostFilterResult]) -> "list[PostFilterResult]":

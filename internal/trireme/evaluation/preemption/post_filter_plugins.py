@@ -142,15 +142,17 @@ async def run_in_order(
         if isinstance(answer, tuple):
             return answer
         code = answer.status.code
+        # A plugin speaks for itself alone.
+        del answer.refusals[:]
         if code in (status_pb2.CODE_SUCCESS, status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, status_pb2.CODE_ERROR):
             out.actions.extend(answer.actions)
             del answer.actions[:]
             answer.actions.extend(out.actions)
             return answer
-        # Reasons are those of the first plugin that says something, whose name the status has.
-        if answer.status.messages and not out.status.messages:
-            out.status.plugin = plugin.name
-            out.status.reasons.extend(answer.status.reasons)
+        if answer.status.messages:
+            # The joined status names the first plugin that was called, as in kube-scheduler.
+            out.refusals.add().CopyFrom(answer.status)
+            out.refusals[-1].plugin = plugin.name
         out.status.messages.extend(answer.status.messages)
         out.status.plugin = out.status.plugin or plugin.name
         out.actions.extend(answer.actions)

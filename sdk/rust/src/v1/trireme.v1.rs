@@ -7743,6 +7743,9 @@ pub struct PostFilterResponse {
     /// OPTIONAL. Set where the actions make room: what that costs.
     #[prost(message, optional, tag = "5")]
     pub disruption: ::core::option::Option<Disruption>,
+    /// OPTIONAL. Of several plugins together: the refusal of each that says something, with its own name and reasons.
+    #[prost(message, repeated, tag = "6")]
+    pub refusals: ::prost::alloc::vec::Vec<Status>,
 }
 /// Placement is one pod on one node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -183,23 +183,29 @@ class _Answering:
     def __init__(self, name: str, text: str, code: str) -> None:
         self.name = name
         answer = status.unschedulable(name, *filter(None, [text]), reasons=(status.Reason(code),))
-        self._answer = filter_pb2.PostFilterResponse(status=wire_status.to_message(answer))
+        self.answer = filter_pb2.PostFilterResponse(status=wire_status.to_message(answer))
 
     async def post_filter(self, *_: object) -> filter_pb2.PostFilterResponse:
-        return self._answer
+        return self.answer
 
 
-async def test_the_status_of_several_plugins_is_of_the_first_that_says_something() -> None:
+async def test_each_plugin_that_says_something_has_a_status_of_its_own() -> None:
     """Reasons beside another plugin's name would be looked up in vain."""
     nowhere: Any = None
     plugins = _Answering("Silent", "", "nothing"), _Answering("A", "a", "one"), _Answering("B", "b", "two")
     found = await post_filter_plugins.run_in_order(plugins, nowhere, nowhere)
     assert isinstance(found, filter_pb2.PostFilterResponse)
-    assert (found.status.plugin, _text(found)) == ("A", "a, b")
-    assert [reason.code for reason in found.status.reasons] == ["one"]
+    assert (found.status.plugin, _text(found), list(found.status.reasons)) == ("Silent", "a, b", [])
+    assert [(each.plugin, each.reasons[0].code) for each in found.refusals] == [("A", "one"), ("B", "two")]
+    failing = _Answering("C", "c", "three")
+    failing.answer.status.code = status_pb2.CODE_ERROR
+    failing.answer.refusals.add(plugin="A", messages=["not by A"])
+    ended = await post_filter_plugins.run_in_order([failing], nowhere, nowhere)
+    assert isinstance(ended, filter_pb2.PostFilterResponse)
+    assert (ended.status.plugin, list(ended.refusals)) == ("C", []), "a plugin speaks for itself alone"
     silent = await post_filter_plugins.run_in_order(plugins[:1], nowhere, nowhere)
     assert isinstance(silent, filter_pb2.PostFilterResponse)
-    assert (silent.status.plugin, list(silent.status.reasons)) == ("Silent", [])
+    assert (silent.status.plugin, list(silent.refusals)) == ("Silent", [])
 
 
 async def test_why_nothing_helps_is_counted_by_nodes() -> None:
