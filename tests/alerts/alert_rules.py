@@ -6,6 +6,8 @@ The programs are those of `PATH` or `build/`: Debian's package `prometheus` has 
 import pathlib
 import re
 import shutil
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -28,15 +30,18 @@ def alerts() -> list[Json]:
     return [rule for group in groups() for rule in group["rules"] if "alert" in rule]
 
 
-def write(folder: pathlib.Path, wait: str = "", hour: str = "1h") -> pathlib.Path:
+def write(folder: pathlib.Path, wait: str = "", ranges: Mapping[str, str] = MappingProxyType({})) -> pathlib.Path:
     """Write the rules as Prometheus reads them.
 
-    `wait`: for how long each alert's expression has to hold; `hour`: what stands for an hour in them.
+    `wait`: for how long each alert's expression has to hold; `ranges`: what stands for a range of time in them, such as
+    for `1h`.
     """
     found = groups()
     for group in found:
         for rule in group["rules"]:
-            rule["expr"] = re.sub(r"\b1h\b", hour, rule["expr"])
+            rule["expr"] = re.sub(
+                r"\b(?:[0-9]+[smh])\b", lambda found: ranges.get(found.group(), found.group()), rule["expr"]
+            )
             if wait and "for" in rule:
                 rule["for"] = wait
     path = folder / "trireme.rules.yaml"

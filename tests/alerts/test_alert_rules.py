@@ -236,12 +236,25 @@ def test_recorded_levels_are_those_that_alerts_read() -> None:
     assert recorded == read
 
 
+_PARTS = ("**What it means.**", "**How to confirm.**", "**What to do.**", "**When to wait.**")
+
+
 @pytest.mark.parametrize("rule", alert_rules.alerts(), ids=lambda rule: rule["alert"])
 def test_an_alert_says_what_happens_how_bad_it_is_and_where_to_read_on(rule: Any) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert rule["annotations"]["summary"]
     page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
     assert (page, anchor) == ("https://trireme.dev/docs/runbooks", rule["alert"].lower())
+
+
+@pytest.mark.parametrize("rule", alert_rules.alerts(), ids=lambda rule: rule["alert"])
+def test_the_runbook_of_an_alert_has_its_four_parts_in_order(rule: Any) -> None:
     section = alert_rules.RUNBOOKS.read_text().partition(f"\n## {rule['alert']}\n")[2].partition("\n## ")[0]
-    for part in ("**What it means.**", "**How to confirm.**", "**What to do.**", "**When to wait.**"):
-        assert part in section
+    _, *found = re.split(r"^(\*\*[^*]+\*\*)", section, flags=re.MULTILINE)
+    assert tuple(found[::2]) == _PARTS
+    assert [part for part, text in zip(_PARTS, found[1::2], strict=True) if not text.strip()] == []
+
+
+def test_no_runbook_is_of_an_alert_that_is_gone() -> None:
+    sections = re.findall(r"^## (.+)$", alert_rules.RUNBOOKS.read_text(), flags=re.MULTILINE)
+    assert sections == [rule["alert"] for rule in alert_rules.alerts()]

@@ -3,14 +3,17 @@
 `make chart-snapshots` writes the recorded objects anew.
 """
 
+import functools
 import os
 import pathlib
 import re
+from typing import Any
 
 import pytest
 import yaml
 
 from deploy import make_dashboards, make_manifests
+from tests.alerts import alert_rules
 from tools.programs import programs_fixture
 from trireme.config import gates, loading, trireme_configuration
 
@@ -72,6 +75,32 @@ def test_dashboards_are_published_unchanged_with_the_label_of_grafanas_sidecar()
     assert found["data"] == files
 
 
+def _alerts(settings: dict[str, Any]) -> list[dict[str, Any]]:
+    rendered = make_manifests.template({"monitoring": {"alerts": {"enabled": True} | settings}}, "trireme-system")
+    (rule,) = (entry for entry in yaml.safe_load_all(rendered) if entry and entry["kind"] == "PrometheusRule")
+    return [each for group in rule["spec"]["groups"] for each in group["rules"] if "alert" in each]
+
+
+def test_alerts_are_those_of_the_file() -> None:
+    """The default of `runbookURL` is the address that the file has, and no alert is lost on the way."""
+    assert _alerts({}) == alert_rules.alerts()
+
+
+@pytest.mark.parametrize("index", range(len(alert_rules.alerts())), ids=lambda at: alert_rules.alerts()[at]["alert"])
+def test_an_alert_points_to_the_runbooks_that_a_site_serves_itself(index: int) -> None:
+    """Without it an air-gapped site has links that nobody can follow; `$1` would be a group of the expression."""
+    base = "http://wiki.internal/$1/runbooks.html"
+    ours, theirs = alert_rules.alerts()[index], _alerts_elsewhere(base)[index]
+    assert theirs["annotations"].pop("runbook_url") == f"{base}#{ours['alert'].lower()}"
+    assert ours["annotations"].pop("runbook_url")
+    assert theirs == ours
+
+
+@functools.cache
+def _alerts_elsewhere(base: str) -> list[dict[str, Any]]:
+    return _alerts({"runbookURL": base})
+
+
 def test_lint_has_nothing_to_say(tmp_path: pathlib.Path) -> None:
     printed = programs_fixture.helm("lint", "--strict", CHART, home=tmp_path)
     assert "WARNING" not in printed
@@ -105,6 +134,7 @@ def test_lint_has_nothing_to_say(tmp_path: pathlib.Path) -> None:
             "scheduler.featureGates.CoordinatedLeaderElection: needs scheduler.default, because the API server chooses "
             "only the holder of kube-scheduler's Lease (deploy/chart/README.md#values)",
         ),
+        (["monitoring.alerts.runbookURL=wiki"], "at '/monitoring/alerts/runbookURL': 'wiki' does not match pattern"),
         (["extraObjects[0].kind=ConfigMap"], "at '/extraObjects/0': missing property 'apiVersion'"),
     ],
     ids=lambda value: value[0].partition("=")[0] if isinstance(value, list) else "",

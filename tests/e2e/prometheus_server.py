@@ -3,6 +3,7 @@
 import contextlib
 import pathlib
 from collections.abc import AsyncIterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -27,14 +28,14 @@ async def scraping(
     targets: Mapping[str, Sequence[str]],
     *flags: str,
     wait: str = "",
-    hour: str = "1h",
+    ranges: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncIterator[str]:
     """Its URL; `targets` are addresses by job. It has the chart's rules, changed as `alert_rules.write` says."""
     (port,) = ports.free_ports(1)
     https: Mapping[str, Any] = {"scheme": "https", "tls_config": {"insecure_skip_verify": True}}
     configuration = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(alert_rules.write(folder, wait=wait, hour=hour))],
+        "rule_files": [str(alert_rules.write(folder, wait=wait, ranges=ranges))],
         "scrape_configs": [
             {"job_name": job, "static_configs": [{"targets": list(found)}], **(https if job == FRONTEND else {})}
             for job, found in targets.items()

@@ -107,7 +107,8 @@ async def test_documents_are_as_their_schemas_say(cluster: clusters.OpenCluster)
             await here.create_pods([pod("small"), pod("large", cpu="1000")])
             await here.bound(1)
             condition = await here.condition("large", "Insufficient cpu")
-            (reason,) = json.loads(condition["message"])["reasons"]
+            reason, of_preemption = json.loads(condition["message"])["reasons"]
+            assert (of_preemption["plugin"], of_preemption["code"]) == ("DefaultPreemption", "notHelpful")
             assert (reason["plugin"], reason["code"], reason["nodes"]) == (
                 "NodeResourcesFit",
                 "insufficientResource",
@@ -129,7 +130,8 @@ async def _check_scheduler(world: _World) -> None:
     status = await world.asked("status")
     check("status", status)
     (alike,) = status["pendingAlike"]
-    (refusal,) = alike["waitsFor"]["refusals"]
+    refusal, of_preemption = alike["waitsFor"]["refusals"]
+    assert of_preemption["status"]["reasons"] == [{"code": "notHelpful", "parameters": {}}]
     (reason,) = refusal["status"]["reasons"]
     assert (alike["example"]["name"], refusal["status"]["plugin"], refusal["nodeCount"], reason) == (
         "large",

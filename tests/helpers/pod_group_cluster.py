@@ -52,6 +52,9 @@ FULL = status.unschedulable("Fit", "Insufficient room")
 class Cluster:
     """The cluster, the queue, and a cycle that runs on them. It stands for filter, score and binding too."""
 
+    #: Whether the messages of conditions are JSON.
+    json_conditions = False
+
     def __init__(
         self,
         rooms: Sequence[int],
@@ -169,6 +172,7 @@ class Cluster:
             ports.Clocks(lambda: T0, lambda: T0, lambda: T0),
             lambda: 0.5,
             roles=roles,
+            json_conditions=self.json_conditions,
         )
         self.run_group = groups.make_cycle(
             cache=self.cache,

@@ -50,13 +50,35 @@ _OTHERS = (
         "Beside any status that is no success: of remote plugins that give no codes, and of failures.",
         reason_codes.OF_ANY,
     ),
-    ("Errors of remote plugins", "Beside the status `ERROR` of the plugin.", reason_codes.OF_REMOTE_CALLS),
+    ("Errors of remote plugins", "Beside a status with the plugin's name.", reason_codes.OF_REMOTE_CALLS),
+    (
+        "The scheduler itself",
+        "Beside a status without a plugin; or, of a wait on Permit or PreBind that ended, with the plugin that the pod"
+        " waited for.",
+        reason_codes.OF_SCHEDULER,
+    ),
+    (
+        "Pod groups",
+        "Of pods that fail with their group, and with `conditionMessage: JSON` in the conditions of PodGroups and"
+        " CompositePodGroups. Codes of the plugin, or of the group above or below, follow.",
+        reason_codes.OF_GROUPS,
+    ),
+    (
+        "Preemptions that evict nobody",
+        "`preemption.reasons[]` of `trireme explain -o json`.",
+        reason_codes.OF_PREEMPTION,
+    ),
     ("Failed attempts", "`reason` of the pod's condition PodScheduled.", reason_codes.OF_ATTEMPTS),
+    (
+        "Waits",
+        "`waitsFor.kind` of a pending pod, in `trireme status -o json` and `trireme explain -o json`.",
+        reason_codes.OF_WAITS,
+    ),
 )
 _CODES_HEAD = "| code | parameters | what it means |\n| --- | --- | --- |\n"
 
 _ENUMERATIONS = (
-    ("Waits", "`queuedPod.state`.", snapshot_pb2.QueuedPodState.DESCRIPTOR),
+    ("States in the queue", "`queuedPod.state`.", snapshot_pb2.QueuedPodState.DESCRIPTOR),
     (
         "Pods in a preemption",
         "`reason` of the pods of a preemption.",

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
-from trireme.bind import patch_bodies, work_in_flight
+from trireme.bind import binding_retries, patch_bodies, work_in_flight
 from trireme.bind.call_results import CallResults, check_not_busy
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
@@ -293,7 +293,7 @@ def _status_of_write(outcome: api_writes.Outcome) -> Status:
     """SUCCESS for a write that was done, else an error with the outcome's message."""
     if isinstance(outcome, api_writes.Written):
         return status.SUCCESS
-    return status.error("", outcome.message)
+    return status.error("", outcome.message, reasons=(binding_retries.reason_of_write(outcome),))
 
 
 def _not_begun_status(why: str) -> Status:

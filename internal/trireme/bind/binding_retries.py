@@ -119,7 +119,7 @@ class BindingRetries:
                 return (
                     self._begin_to_read_back(now)
                     if self._doubt
-                    else status_of_not_bound(message, _reason_for_not_bound(outcome))
+                    else status_of_not_bound(message, reason_of_write(outcome))
                 )
 
     def on_posting_ended(self, why: str, now: float) -> Step:
@@ -183,8 +183,18 @@ def status_of_not_bound(message: str, reason: Reason) -> status.Status:
     return status.Status(status.Code.ERROR, "", (message,), (reason,))
 
 
-def _reason_for_not_bound(outcome: api_writes.Refused | api_writes.Unavailable) -> Reason:
-    """The reason, for the frontend, of a POST that was refused or reached no API server."""
-    if isinstance(outcome, api_writes.Refused):
-        return Reason.of("refused", {"status": outcome.status})
-    return Reason("unreachable")
+def reason_of_write(
+    outcome: api_writes.Conflict | api_writes.Gone | api_writes.Refused | api_writes.Unavailable | api_writes.Uncertain,
+) -> Reason:
+    """The reason, for the frontend, of a write that failed."""
+    match outcome:
+        case api_writes.Refused():
+            return Reason.of("refused", {"status": outcome.status})
+        case api_writes.Unavailable():
+            return Reason("unreachable")
+        case api_writes.Conflict():
+            return Reason("conflict")
+        case api_writes.Gone():
+            return Reason("objectNotFound")
+        case api_writes.Uncertain():
+            return Reason("unanswered")

@@ -54,7 +54,7 @@ class _Step(Generic[Result]):
     name: str
     running: str
     call: Callable[[PodsOfClass, bind_pb2.BindItem, profile_plugins.PluginCallContext], Awaitable[Result]]
-    failed: Callable[[str, str], Result]
+    failed: Callable[[str, str, tuple[status.Reason, ...]], Result]
 
 
 class PreBinder:
@@ -136,10 +136,10 @@ class PreBinder:
             if not jobs:
                 del self._jobs[uid]
             if task.cancelled():
-                results.put(index, step.failed("", f"{step.name} was interrupted"))
+                results.put(index, step.failed("", f"{step.name} was interrupted", ()))
             elif (error := task.exception()) is not None:
                 log.error("%s of pod %s/%s failed", step.name, item.pod.namespace, item.pod.name, exc_info=error)
-                results.put(index, step.failed("", f"internal error: {error!r}"))
+                results.put(index, step.failed("", f"internal error: {error!r}", ()))
             else:
                 results.put(index, task.result())
 
@@ -174,9 +174,11 @@ class PreBinder:
         try:
             return await step.call(pods, item, call_context)
         except _NotBegun as why:
-            return step.failed(running, f'{step.running} "{running}": not begun: {why}')
+            text = f'{step.running} "{running}": not begun: {why}'
+            return step.failed(running, text, (status.Reason("notBegun"),))
         except TimeoutError:
-            return step.failed(running, f'{step.running} "{running}": context deadline exceeded')
+            text = f'{step.running} "{running}": context deadline exceeded'
+            return step.failed(running, text, (status.Reason("deadlineExceeded"),))
 
 
 async def _pre_bind(
@@ -195,12 +197,12 @@ async def _pre_flight(
     return (await profile_plugins.pre_bind_pre_flight(pods.plugins, request, call_context)).statuses[0]
 
 
-def _failed_status(plugin: str, text: str) -> status_pb2.Status:
-    return to_message(status.error(plugin, text))
+def _failed_status(plugin: str, text: str, reasons: tuple[status.Reason, ...]) -> status_pb2.Status:
+    return to_message(status.error(plugin, text, reasons=reasons))
 
 
-def _failed_result(plugin: str, text: str) -> bind_pb2.PreBindResult:
-    return bind_pb2.PreBindResult(status=_failed_status(plugin, text))
+def _failed_result(plugin: str, text: str, reasons: tuple[status.Reason, ...]) -> bind_pb2.PreBindResult:
+    return bind_pb2.PreBindResult(status=_failed_status(plugin, text, reasons))
 
 
 _PRE_BIND = _Step("PreBind", "running PreBind plugin", _pre_bind, _failed_result)

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from google.protobuf import duration_pb2
 
+from trireme.framework import status
 from trireme.plugin_kit.bind_phase_plugin import (
     BindCall,
     BindPhasePlugin,
@@ -27,6 +28,7 @@ from trireme.plugin_kit.bind_phase_plugin import (
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire import profile_messages
+from trireme.wire.status import to_message
 
 C = TypeVar("C")
 
@@ -159,12 +161,12 @@ async def pre_bind_pre_flight(
         part = bind_pb2.PreBindPreFlightRequest(cycle=request.cycle, items=_items_at(request.items, left))
         async with call_context(name, False):
             statuses = await call(part)
-        for index, status in zip(left, statuses, strict=True):
-            if status.code == status_pb2.CODE_SUCCESS:
+        for index, answer in zip(left, statuses, strict=True):
+            if answer.code == status_pb2.CODE_SUCCESS:
                 working.add(index)
-            elif status.code != status_pb2.CODE_SKIP:
-                status.plugin = name
-                ended[index] = status
+            elif answer.code != status_pb2.CODE_SKIP:
+                answer.plugin = name
+                ended[index] = answer
     response = bind_pb2.PreBindPreFlightResponse()
     for index in range(len(request.items)):
         if index in ended:
@@ -224,7 +226,7 @@ async def bind(
         if not left:
             return
     message = "no Bind plugin of the profile binds this pod"
-    refused = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=[message])
+    refused = to_message(status.error("", message, reasons=(status.Reason("noBindPlugin"),)))
     if left:
         yield [bind_pb2.BindResult(index=index, status=refused) for index in left]
 

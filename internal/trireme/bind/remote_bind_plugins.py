@@ -127,7 +127,8 @@ class _RemoteCalls:
         """
         missing = set(range(len(request.items)))
         if not tenure.active:
-            failed = status.error(self._client.name, f"not bound: {tenure.ended_because}")
+            reasons = (status.Reason("notBegun"),)
+            failed = status.error(self._client.name, f"not bound: {tenure.ended_because}", reasons=reasons)
             yield [bind_pb2.BindResult(index=index, status=to_message(failed)) for index in missing]
             return
 

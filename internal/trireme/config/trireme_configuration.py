@@ -284,8 +284,9 @@ class TriremeConfiguration:
     ] = CORRECTED
     condition_message: Annotated[
         str,
-        "What the message of a pod's condition PodScheduled is: `Text`, as kube-scheduler's; or `JSON` of that text as",
-        "`message`, and `reasons` with `plugin`, `code`, `parameters` and `nodes` (reference/reason-codes.md).",
+        "What the message of the condition PodScheduled, or of a pod group's, is: `Text`, as kube-scheduler's, or",
+        "`JSON` of that text as `message`, and `reasons` with `plugin`, `code`, `parameters` and `nodes`",
+        "(reference/reason-codes.md).",
         OneOf((TEXT, JSON)),
         Change.AT_RESTART,
     ] = TEXT

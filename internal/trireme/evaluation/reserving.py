@@ -92,7 +92,9 @@ class InTreeReserver:
         slot = snap.nodes.slot_of_name.get(placement.node_name)
         if slot is None:
             text = f'running Reserve plugin "{self.name}": node "{placement.node_name}" not found'
-            return filter_pb2.Reservation(status=wire_status.to_message(status.error(self.name, text)))
+            reasons = (status.Reason.of("nodeGone", {"node": placement.node_name}),)
+            failed = status.error(self.name, text, reasons=reasons)
+            return filter_pb2.Reservation(status=wire_status.to_message(failed))
         if self.preparing is not None:
             await self.preparing.prepare(pod_class, snap, np.array([slot]), remembering=False)
         reserved = self.plugin.reserve(pod_class, placement.pod, snap, slot)

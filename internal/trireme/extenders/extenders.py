@@ -172,7 +172,7 @@ class Extenders:
                 extender_wire.check_binding_result(await extender.client.send(extender.config.bind_verb, body))
             except ExtenderError as error:
                 if not extender.config.ignorable:
-                    return status.error("", str(error))
+                    return status.error("", str(error), reasons=(status.Reason("extenderFailed"),))
                 _log_skipped_extender(extender, error)
                 continue
             return status.SUCCESS
@@ -241,7 +241,8 @@ class Extenders:
                 numbers[refusal] = len(statuses)
             index[slot], capacity[slot] = numbers[refusal], 0
 
-        silently = status.unresolvable(NAME)
+        reasons = (status.Reason("extenderRefused"),)
+        silently = status.unresolvable(NAME, reasons=reasons)
         for name in slot_of.keys() - set(result.names):
             refuse_slot(slot_of[name], silently)
         for name, (code, text) in result.failed.items():
@@ -249,7 +250,7 @@ class Extenders:
             # A node that is reported both as failed and as passing passes.
             if 0 <= slot < index.shape[0] and index[slot]:
                 plugin = statuses[index[slot] - 1].plugin
-                refuse_slot(slot, status.Status(code, plugin, (text,)))
+                refuse_slot(slot, status.Status(code, plugin, (text,), reasons))
         laid_over = node_columns.NodeColumns.complete(columns.generation, tuple(statuses), index, capacity)
         return dataclasses.replace(filtered, columns=laid_over, update=None)
 

@@ -119,6 +119,6 @@ def unresolvable(plugin: str, *messages: str, reasons: tuple[Reason, ...] = ()) 
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, plugin, messages, reasons)
 
 
-def error(plugin: str, message: str) -> Status:
+def error(plugin: str, message: str, *, reasons: tuple[Reason, ...] = ()) -> Status:
     """The plugin failed: the pod is tried again after the back-off for errors."""
-    return Status(Code.ERROR, plugin, (message,))
+    return Status(Code.ERROR, plugin, (message,), reasons)

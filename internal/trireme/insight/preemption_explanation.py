@@ -52,13 +52,14 @@ async def explain(
     out = decision_explanation_pb2.PreemptionExplanation()
     _count_nodes(out, answer, snap, snap.classes[cycle.pod_class].priority)
     if not found.candidates:
-        out.reason = _reason_for_none(
-            found.answer, out, snap.classes[cycle.pod_class].pod.spec.preemption_policy, preemptor
-        )
+        policy = snap.classes[cycle.pod_class].pod.spec.preemption_policy
+        code, out.reason = _reason_for_none(found.answer, out, policy, preemptor)
+        out.reasons.add(code=code)
         return out
     candidates = candidate_selection.from_messages(found.candidates, snap)
     if not candidates:
         out.reason = "the pods that it would evict are gone"
+        out.reasons.add(code="victimsGone")
         return out
     best = candidate_selection.select_candidate(candidates, snap)
     slot = snap.nodes.slot_of_name.get(nominated_node, best.slot)
@@ -94,25 +95,26 @@ def _reason_for_none(
     out: decision_explanation_pb2.PreemptionExplanation,
     policy: str,
     preemptor: filter_phase_pb2.Preemptor,
-) -> str:
-    """Why nobody is evicted, in words."""
+) -> tuple[str, str]:
+    """Why nobody is evicted, as a code and in words."""
     text = ", ".join(found.status.messages).removeprefix(post_filter_context.TEXT_PREFIX)
     if "nodes are available" not in text:
         # No node was looked at.
         out.unresolvable_count = out.without_victims_count = out.not_enough_count = 0
     if not text:
-        return "the profile has no plugin that preempts"
+        return "noPreemptionPlugin", "the profile has no plugin that preempts"
     if policy == "Never":
-        return "its preemptionPolicy is Never"
+        return "neverPreempts", "its preemptionPolicy is Never"
     if "terminating pod on the nominated node" in text:
-        return f"it is nominated to {preemptor.nominated_node}, where pods preempted for it are still being deleted"
+        where = f"it is nominated to {preemptor.nominated_node}, where pods preempted for it are still being deleted"
+        return "victimsTerminating", where
     if "nodes are available" not in text:
-        return text
+        return "preemptionRefused", text
     if not out.without_victims_count and not out.not_enough_count:
-        return "evicting pods would not help"
+        return "evictionsDoNotHelp", "evicting pods would not help"
     if not out.not_enough_count:
-        return "no node where evictions might help has a pod of lower priority"
-    return "even without all pods of lower priority it fits on no node"
+        return "noVictims", "no node where evictions might help has a pod of lower priority"
+    return "victimsNotEnough", "even without all pods of lower priority it fits on no node"
 
 
 def _add_candidates(

@@ -49,6 +49,7 @@ from trireme.v1 import (
     scheduler_status_pb2,
     simulation_pb2,
     snapshot_pb2,
+    status_pb2,
 )
 from trireme.wire import status as wire_status
 from trireme_kube.componentbase import clocks
@@ -500,7 +501,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             return await self._shared_simulator().explain_group_preemption(queued, caller)
         except simulator.SimulationError as error:
             reason = f"it is not known, for the group is not simulated: {error}"
-            return decision_explanation_pb2.PreemptionExplanation(pod_group=queued.pod_group, reason=reason)
+            return decision_explanation_pb2.PreemptionExplanation(
+                pod_group=queued.pod_group, reason=reason, reasons=[status_pb2.Reason(code="notSimulated")]
+            )
 
     async def _explain_preemption(
         self,

@@ -118,7 +118,7 @@ class PluginClient:
         """Apply the failure policy: the error as kube-scheduler words it, or None to ignore the failure."""
         if self.ignores_failure:
             return None
-        return status.error(self.name, f"{prefix}: {detail}")
+        return status.error(self.name, f"{prefix}: {detail}", reasons=(status.Reason("pluginCallFailed"),))
 
 
 def connect(

@@ -84,8 +84,10 @@ class RemotePlacementFeasiblePlugin:
         else:
             most = message_sizes.MAX_PLUGIN_BYTES
             failure = f"the pods that were tried make a request of {len(request)} bytes; {most} are the most"
+        if self._client.ignores_failure:
+            return [status.SUCCESS] * steps
         # The steps of a call that failed have failed alike.
-        return [status.SUCCESS] * steps if self._client.ignores_failure else [status.error(self.name, failure)]
+        return [status.error(self.name, failure, reasons=(status.Reason("pluginCallFailed"),))]
 
     def _read_statuses(self, response: pod_groups_pb2.PlacementFeasibleResponse, steps: int) -> list[status.Status]:
         """Read the answer. Raises: ValueError naming the field that is wrong."""

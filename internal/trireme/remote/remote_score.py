@@ -96,7 +96,7 @@ class RemoteScorePlugin:
         try:
             pre_score_status = await self._pre_score(pod_class, snap, state, slots)
         except remote_connection.PluginError as error:
-            pre_score_status = status.error(self.name, str(error))
+            pre_score_status = status.error(self.name, str(error), reasons=(status.Reason("pluginCallFailed"),))
         if pre_score_status.code is status.Code.SKIP:
             return scorers.PreparedScores(state, silent=True)
         if pre_score_status.code is not status.Code.SUCCESS:
@@ -168,7 +168,7 @@ class RemoteScorePlugin:
         try:
             answer = await client.connection.call(_NORMALIZE, request, read_normalized_scores)
         except remote_connection.PluginError as error:
-            answer = status.error(self.name, str(error))
+            answer = status.error(self.name, str(error), reasons=(status.Reason("pluginCallFailed"),))
         if isinstance(answer, status.Status):
             prefix = f'running Normalize on Score plugins: plugin "{self.name}" failed with'
             answer = client.apply_failure_policy(prefix, answer.message) or np.zeros_like(raw)

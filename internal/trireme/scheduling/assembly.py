@@ -126,6 +126,7 @@ class _Assembly(Generic[QueueCallerT]):
             self._outside.clocks,
             self._outside.randomness,
             roles=self._settings.roles,
+            json_conditions=self._settings.json_conditions,
         )
 
     def _make_queue(self) -> queue_executor.QueueExecutor[QueueCallerT]:

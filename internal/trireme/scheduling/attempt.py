@@ -116,7 +116,9 @@ class AttemptRunner:
         pods = pods[: self._limit.for_filter(class_id, len(pods))]
         generation = self._publish()
         if not self._cache.node_count:
-            return Attempt(pods, error=Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
+            reasons = (status.Reason("noNodes"),)
+            none = Failure(fit_error.NO_NODES, unschedulable=True, nominated_node="", reasons=reasons)
+            return Attempt(pods, error=none)
         nominated_node = self._nominations.node_of(pods[0].uid) if len(pods) == 1 else ""
         nominee = identifying_fields(pods[0]) if nominated_node else None
         slot = self._cache.slot_of(nominated_node)
@@ -130,7 +132,8 @@ class AttemptRunner:
                     pods[0].uid, class_id, filtered, slot
                 )
             except extenders.ExtenderError as error:
-                return Attempt(pods, error=Failure(str(error), nominated_node=""))
+                reasons = (status.Reason("extenderFailed"),)
+                return Attempt(pods, error=Failure(str(error), nominated_node="", reasons=reasons))
         if filtered.is_refused_everywhere(slot):
             self._observe_ranking(within, filtered, slot, profile, 0.0, len(pods))
             return Attempt(pods, refused=filtered)
@@ -332,7 +335,7 @@ def _attempt_for_deferred_resize(pods: list[queued_pod.QueuedPodInfo]) -> Attemp
     The kubelet resizes it where it is; kube-scheduler's cache refuses to assume it, and so it is tried again.
     """
     text = f"pod {pods[0].uid}({pods[0].key}) is in the cache, so can't be assumed"
-    return Attempt(pods, error=Failure(text))
+    return Attempt(pods, error=Failure(text, reasons=(status.Reason("resizeFits"),)))
 
 
 def node_counts_for_log(filtered: FilterAnswer, nodes: int) -> tuple[int, int]:

@@ -19,7 +19,6 @@ from trireme.scheduling import condition_message, fit_error, ports, status_outbo
 from trireme.scheduling.failure import UNSCHEDULABLE_REASON, Failure, LastFailure, RefusedPlacement
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
-from trireme_kube.client.events import event_text
 from trireme_kube.client.events.event_recorder import NORMAL, WARNING
 from trireme_kube.client.events.event_series import ObjectReference, pod_reference
 from trireme_kube.componentbase.logs import klog
@@ -100,7 +99,7 @@ class AttemptReporter:
             self._failures.pop(uid, None)
             return
         if self._reported[0] is not failure:
-            self._reported = failure, failure.to_keep(), self._condition_message(failure)
+            self._reported = failure, failure.to_keep(), condition_message.of(failure, self._json_conditions)
         _, self._failures[uid], message = self._reported
         parsed = pending.parsed
         regarding = _object_reference(parsed)
@@ -238,12 +237,6 @@ class AttemptReporter:
         if klog.enabled(log, 3):
             _log_condition(parsed.key, condition, nominated or "")
         self._outbox.send(action, priority)
-
-    def _condition_message(self, failure: Failure) -> str:
-        """The condition's message: the failure's, or JSON with it."""
-        if self._json_conditions:
-            return condition_message.as_json(failure)
-        return event_text.cut_to_bytes(failure.message, event_text.MAX_MESSAGE_BYTES)
 
     def _on_write_failed(self, uid: str) -> None:
         """Note that the pod's condition could not be written: the next failure sends one even if it says the same."""

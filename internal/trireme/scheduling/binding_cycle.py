@@ -236,7 +236,8 @@ class BindingCycle:
             failed = str(error)
         if failed:
             for assumed in pods:
-                await self._undo(cycle, assumed, status.error("", f"running Permit plugins: {failed}"), "Permit")
+                why = status.error("", f"running Permit plugins: {failed}", reasons=(status.Reason("phaseFailed"),))
+                await self._undo(cycle, assumed, why, "Permit")
             return []
         admitted: list[tuple[AssumedPod, PermitWait | None]] = []
         for assumed, result in zip(pods, response.results, strict=True):
@@ -275,7 +276,7 @@ class BindingCycle:
         started, name = self._observer.clock(), assumed.node_name
 
         def fail() -> None:
-            self._waiting.fail(assumed.pod.uid, "", _node_not_found(name))
+            self._waiting.fail(assumed.pod.uid, "", _node_not_found(name), _node_gone(name))
 
         drop_callback = self._cache.call_on_node_removal(name, fail)
         if not self._cache.has_node(name):  # removed while Permit was called
@@ -358,7 +359,9 @@ class BindingCycle:
             if self._cache.has_node(assumed.node_name):
                 left.append(assumed)
             else:
-                await self._undo(cycle, assumed, status.error("", _node_not_found(assumed.node_name)), "Bind")
+                reasons = (_node_gone(assumed.node_name),)
+                why = status.error("", _node_not_found(assumed.node_name), reasons=reasons)
+                await self._undo(cycle, assumed, why, "Bind")
         return left
 
     def _is_bound_by_extender(self, cycle: cycle_pb2.Cycle) -> bool:
@@ -391,7 +394,8 @@ class BindingCycle:
         cycle, assumed = bound
         self._binding[cycle.profile] += 1
         text = f"an extender reported the pod as bound to node {assumed.node_name}, and the pod is still without a node"
-        self.background.start(self._undo(cycle, assumed, status.error("", text), "Bind"))
+        reasons = (status.Reason.of("boundByExtender", {"node": assumed.node_name}),)
+        self.background.start(self._undo(cycle, assumed, status.error("", text, reasons=reasons), "Bind"))
 
     async def _bind(
         self, cycle: cycle_pb2.Cycle, pods: Sequence[AssumedPod]
@@ -510,6 +514,10 @@ class BindingCycle:
 
 async def _wait_of_removed_pod() -> status.Status:
     return pending_pod_removal.REMOVED
+
+
+def _node_gone(name: str) -> status.Reason:
+    return status.Reason.of("nodeGone", {"node": name})
 
 
 def _node_not_found(name: str) -> str:

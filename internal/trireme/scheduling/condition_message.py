@@ -1,4 +1,4 @@
-"""The message of the condition PodScheduled as JSON, for programs that watch pods: `conditionMessage: JSON`.
+"""The messages of the conditions of pods and groups: texts, or JSON for programs (`conditionMessage: JSON`).
 
 Tests: tests/unit/scheduling/test_condition_message.py.
 """
@@ -9,6 +9,13 @@ from typing import Any
 
 from trireme.scheduling.failure import Failure
 from trireme_kube.client.events import event_text
+
+
+def of(failure: Failure, json_conditions: bool) -> str:
+    """The message of the condition of what failed so: its text, or JSON with it."""
+    if json_conditions:
+        return as_json(failure)
+    return event_text.cut_to_bytes(failure.message, event_text.MAX_MESSAGE_BYTES)
 
 
 def as_json(failure: Failure, most: int = event_text.MAX_MESSAGE_BYTES) -> str:

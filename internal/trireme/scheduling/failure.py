@@ -41,7 +41,7 @@ class Failure:
     """Why an attempt failed. Without `rejectors`: by error. `nominated_node` None: leave it; empty: clear it.
 
     `placement`: the attempt had a node, and a plugin refused the pod there; None: it ended before. `refusals`: the
-    statuses behind it, and how many nodes have each.
+    statuses behind it, and how many nodes have each; without any `reasons` says why.
     """
 
     message: str
@@ -51,16 +51,19 @@ class Failure:
     unschedulable: bool = False
     placement: RefusedPlacement | None = None
     refusals: tuple[tuple[status.Status, int], ...] = ()
+    reasons: tuple[status.Reason, ...] = ()
 
     @property
     def statuses(self) -> tuple[tuple[status.Status, int], ...]:
-        """The statuses behind it; of a failure without any, one of no node with the code of its kind.
+        """The statuses behind it; of a failure without any, one of no node with its reasons.
 
         Those of most nodes come first, and equal numbers in an order that depends on nothing else: each replica of
-        filter numbers statuses by itself.
+        filter numbers statuses by itself. Those of no node, such as a group's, stay in the order that they are in.
         """
         code = status.Code.UNSCHEDULABLE if self.reason == UNSCHEDULABLE_REASON else status.Code.ERROR
-        return tuple(sorted(self.refusals, key=_order)) or ((status.Status(code, "", (self.message,)), 0),)
+        return tuple(sorted(self.refusals, key=_order)) or (
+            (status.Status(code, "", (self.message,), self.reasons), 0),
+        )
 
     @property
     def reason(self) -> str:
@@ -80,5 +83,7 @@ def _shared(of: status.Status) -> status.Status:
 
 def _order(entry: tuple[status.Status, int]) -> tuple[object, ...]:
     of, nodes = entry
+    if not nodes:
+        return (0,)
     reasons = [(reason.code, reason.parameters) for reason in of.reasons]
     return -nodes, of.plugin, of.code.value, of.messages, reasons

@@ -7,7 +7,7 @@ tests/unit/scheduling/test_preemption_executor.py, tests/unit/scheduling/test_ba
 from trireme.framework import status
 from trireme.scheduling import attempt_reporter, pods_in_pre_bind, preemption_executor, waiting_pods
 
-REMOVED = status.unschedulable("", "removed")
+REMOVED = status.unschedulable("", "removed", reasons=(status.Reason("podGone"),))
 """How an attempt ends whose pod was deleted meanwhile."""
 
 
@@ -32,7 +32,7 @@ class PendingPodRemoval:
     def on_deleted(self, uid: str) -> None:
         """The pod with this UID has been deleted."""
         self._reporter.forget(uid)
-        self._waiting.reject(uid, REMOVED.plugin, REMOVED.message)
+        self._waiting.end(uid, REMOVED)
         self._in_pre_bind.cancel(uid, REMOVED)
         self._preemptions.forget(uid)
 

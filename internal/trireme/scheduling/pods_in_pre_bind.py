@@ -42,10 +42,11 @@ class PodsInPreBind:
         """The pod waits for this plugin."""
         self._plugins[uid] = plugin
 
-    def fail(self, uid: str, message: str) -> bool:
+    def fail(self, uid: str, message: str, reason: status.Reason) -> bool:
         """Cancel the pod's PreBind by an error of the plugin that it waits for; False if the pod is not in PreBind."""
         plugin = self._plugins.get(uid)
-        return self.cancel(uid, status.error("", f"{pre_binding.running_text(plugin)}{message}" if plugin else message))
+        text = f"{pre_binding.running_text(plugin)}{message}" if plugin else message
+        return self.cancel(uid, status.error("", text, reasons=(reason,)))
 
     def cancel(self, uid: str, why: status.Status) -> bool:
         """Cancel the pod's PreBind, whose result is `why`; False if the pod is not in PreBind."""

@@ -144,12 +144,14 @@ class PostFilters:
         _log_post_filter_status(pods[0].key, result)
         if not helpful:
             _log_no_candidate(pods[0].key, result)
-            self._reporter.report_failures(pods, refusal.as_failure(result.message, result.nominated_node))
+            self._reporter.report_failures(
+                pods, refusal.as_failure(result.message, result.nominated_node, result.refusals)
+            )
             return []
         first, *left = pods
         self._last_preempting_class = None if self._http_extenders is not None else class_key
         result = await self._execute_result(first, result, self._asynchronous[profile])
-        self._reporter.report_failure(first, refusal.as_failure(result.message, result.nominated_node))
+        self._reporter.report_failure(first, refusal.as_failure(result.message, result.nominated_node, result.refusals))
         return left
 
     async def _call_post_filter(

@@ -115,12 +115,14 @@ class _Wait:
     def expired(self) -> status.Status:
         """The error of a pod whose time is over; in-tree plugins answer the whole text, in kube-scheduler's words."""
         plugin, running = self.answer.plugin, running_text(self.answer.plugin)
+        waited = golang.format_duration(round(self.seconds * 1e9))
+        reasons = (status.Reason.of("preBindTimedOut", {"after": waited}),)
         if self.answer.message.startswith(running):
-            return status.error(plugin, self.answer.message)
+            return status.error(plugin, self.answer.message, reasons=reasons)
         shown = self.shown(self.ends)
         detail = f": {shown.message}" if shown.message else ""
-        waited = golang.format_duration(round(self.seconds * 1e9))
-        return status.error(plugin, f"{running}timed out after {waited} waiting for {', '.join(shown.objects)}{detail}")
+        text = f"{running}timed out after {waited} waiting for {', '.join(shown.objects)}{detail}"
+        return status.error(plugin, text, reasons=reasons)
 
 
 class PreBinding:
@@ -244,7 +246,8 @@ class PreBinding:
                 wait.update(answer, result)
                 if node_gone:
                     text = f'{running_text(answer.plugin)}node "{item.node_name}" not found'
-                    return status.error(answer.plugin, text)
+                    gone = status.Reason.of("nodeGone", {"node": item.node_name})
+                    return status.error(answer.plugin, text, reasons=(gone,))
                 if wait.ends <= self._clock():
                     return wait.expired()
                 if node_gone := not has_node(item.node_name):

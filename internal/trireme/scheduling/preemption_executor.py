@@ -379,8 +379,9 @@ class PreemptionExecutor:
         uid = victim.pod.uid
         reference = pod_reference(victim.pod.namespace, victim.pod.name, uid, self._version_of(uid))
         result = EvictionResult.DELETED
-        if self._waiting.fail(uid, PREEMPTION_PLUGIN, "preempted") or self._pre_binding.fail(
-            uid, f"preempted by {PREEMPTION_PLUGIN}"
+        reason = status.Reason("preempted")
+        if self._waiting.fail(uid, PREEMPTION_PLUGIN, "preempted", reason) or self._pre_binding.fail(
+            uid, f"preempted by {PREEMPTION_PLUGIN}", reason
         ):
             text += " (in kube-scheduler memory)."
             result = EvictionResult.REQUEUED

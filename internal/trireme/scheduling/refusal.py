@@ -7,7 +7,7 @@ tests/unit/scheduling/test_preemptors_together.py.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -54,8 +54,13 @@ class Refusal:
         """The status of a plugin that failed on a node: the attempt ends by error then, whatever other nodes say."""
         return next((entry for entry, _ in self.statuses if entry.code == status.Code.ERROR), None)
 
-    def as_failure(self, post_filter: str = "", nominated_node: str | None = None) -> Failure:
-        """The failure of the attempt; `post_filter` is PostFilter's message."""
+    def as_failure(
+        self,
+        post_filter: str = "",
+        nominated_node: str | None = None,
+        by_post_filter: Sequence[status.Status] = (),
+    ) -> Failure:
+        """The failure of the attempt; `post_filter` is PostFilter's message, and `by_post_filter` its statuses."""
         if self.error is not None:
             return Failure(self.error.message, nominated_node="", refusals=tuple(self.statuses))
         rejectors, pending_plugins = _rejectors_of(self.statuses)
@@ -65,7 +70,7 @@ class Refusal:
             pending_plugins,
             nominated_node,
             unschedulable=True,
-            refusals=tuple(self.statuses),
+            refusals=(*self.statuses, *((each, 0) for each in by_post_filter)),
         )
 
 

@@ -45,7 +45,8 @@ class ReserveCalls:
         try:
             response = await self._evaluators.reserve(cycle, placements)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return [status.error("", f"running Reserve plugins: {error}") for _ in placements]
+            failed = status.error("", f"running Reserve plugins: {error}", reasons=(status.Reason("phaseFailed"),))
+            return [failed for _ in placements]
         return [
             self._assume_objects(placement, answer, group)
             for placement, answer in zip(placements, response.reservations, strict=True)
@@ -81,7 +82,8 @@ class ReserveCalls:
         try:
             changes = self._cache.assume_objects(placement.pod.uid, answer.assumed)
         except assumed_objects.OutOfSyncError as error:
-            return status.error("", f"running Reserve plugins: {error}")
+            reasons = (status.Reason("objectChanged"),)
+            return status.error("", f"running Reserve plugins: {error}", reasons=reasons)
         if answer.claim_statuses:
             self._cache.count_claim_resources(placement.pod.uid, answer.claim_statuses)
         self._changed(changes)

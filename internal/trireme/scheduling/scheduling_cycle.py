@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
+from trireme.framework import status
 from trireme.queueing import queued_pod, scheduling_queue
 from trireme.scheduling import (
     attempt,
@@ -120,7 +121,7 @@ class SchedulingCycle:
             while pods:
                 pods = await self._attempt_and_commit(class_key, pods)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            self._reporter.report_failures(pods, Failure(str(error)))
+            self._reporter.report_failures(pods, Failure(str(error), reasons=(status.Reason("phaseFailed"),)))
 
     def _may_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
         """Whether the pod is to be tried. If it is being deleted, invalid or assumed already, its attempt ends here."""
@@ -129,7 +130,7 @@ class SchedulingCycle:
             self._reporter.report_skipped(pod)
             return False
         if not pending.class_id:
-            self._reporter.report_failure(pod, Failure(pending.invalid))
+            self._reporter.report_failure(pod, Failure(pending.invalid, reasons=(status.Reason("podInvalid"),)))
             return False
         if self._cache.pod(pod.uid) is not None and not pending.has_deferred_resize:
             self._queue.done(pod.uid, self._now())

@@ -81,7 +81,8 @@ class _PermitWait:
     def _on_timeout(self, plugin: str, seconds: float) -> None:
         waited = golang.format_duration(round(min(seconds, MAX_WAIT_SECONDS) * 1e9))
         text = f"rejected due to timeout after waiting {waited} at plugin {plugin}"
-        self.decide(status.unschedulable(plugin, text))
+        reason = status.Reason.of("permitTimedOut", {"after": waited})
+        self.decide(status.unschedulable(plugin, text, reasons=(reason,)))
 
 
 class WaitingPods:
@@ -140,18 +141,23 @@ class WaitingPods:
             for plugin in [plugin for plugin in entry.timers if not keep(plugin)]:
                 self.allow(uid, plugin)
 
-    def fail(self, uid: str, plugin: str, message: str) -> bool:
+    def fail(self, uid: str, plugin: str, message: str, reason: status.Reason) -> bool:
         """End the pod's wait because it is a victim of preemption, or its node is gone: its attempt fails by error.
 
         Returns False if it does not wait, or is decided already.
         """
+        text = f"waiting on permit for pod: {message}"
         entry = self._pods.get(uid)
-        return entry is not None and entry.decide(status.error(plugin, f"waiting on permit for pod: {message}"))
+        return entry is not None and entry.decide(status.error(plugin, text, reasons=(reason,)))
 
     def reject(self, uid: str, plugin: str, message: str) -> bool:
         """The plugin rejects the pod; False if the pod does not wait."""
+        return self.end(uid, status.unschedulable(plugin, message, reasons=(status.Reason("permitRejected"),)))
+
+    def end(self, uid: str, why: status.Status) -> bool:
+        """End the pod's wait with this status, unless it is decided; False if the pod does not wait."""
         entry = self._pods.get(uid)
         if entry is None:
             return False
-        entry.decide(status.unschedulable(plugin, message))
+        entry.decide(why)
         return True

@@ -24,6 +24,7 @@ from trireme.cache.placed_pod import PlacedPod
 from trireme.cache.pod_projection import ParsedPod
 from trireme.config import gates, scheduler_configuration
 from trireme.evaluation import engine, filter_engine, score_engine
+from trireme.framework import status
 from trireme.queueing import pending_pod
 from trireme.scheduling import in_memory, ports
 from trireme.simulation import (
@@ -247,6 +248,11 @@ class Simulation:
         if placed is None:
             raise KeyError(uid)
         return self.cache.registry[placed.class_id].pod
+
+    def last_reasons(self, uid: str) -> list[status.Reason]:
+        """Why the pod's last attempt failed, as far as that is not of a node."""
+        found = self._parts.reporter.last_statuses(uid)
+        return [reason for each, nodes in found if not nodes for reason in each.reasons]
 
     def pending(self, uid: str) -> pending_pod.PendingPod | None:
         """The pending pod of this UID."""

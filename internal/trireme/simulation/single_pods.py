@@ -33,6 +33,8 @@ class SinglePodAnswer:
     refusals: Sequence[reasons.NodeRefusals] = ()
     nominated_node: str = ""
     victims: Sequence[tuple[cycle_pb2.PodIdentity, str]] = ()
+    #: Why preemption makes no room.
+    reasons: Sequence[status.Reason] = ()
 
 
 async def simulate_each(sim: simulation.Simulation, pods: Sequence[ParsedPod]) -> list[SinglePodAnswer]:
@@ -98,7 +100,8 @@ async def _explain_refusal(
         if action.HasField("evict")
     ]
     message = refused.as_failure(result.message).message
-    return SinglePodAnswer("", message, at_once, nodes, result.nominated_node or "", victims)
+    why = [] if victims else [reason for each in result.refusals for reason in each.reasons]
+    return SinglePodAnswer("", message, at_once, nodes, result.nominated_node or "", victims, why)
 
 
 def _identity(pod: ParsedPod) -> cycle_pb2.PodIdentity:

@@ -422,6 +422,7 @@ class PreemptionExplanation(_message.Message):
     DECIDED_UNIX_MS_FIELD_NUMBER: _builtins.int
     POD_GROUP_FIELD_NUMBER: _builtins.int
     PLACEMENTS_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """OPTIONAL. Why nobody is evicted, in words; empty: somebody was or would be."""
     node_name: _builtins.str
@@ -465,6 +466,10 @@ class PreemptionExplanation(_message.Message):
     def placements(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchPlacement]:
         """OPTIONAL. Of a group: where its members would be once the victims are gone."""
 
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedCompositeFieldContainer[_status_pb2.Reason]:
+        """OPTIONAL. Why nobody is evicted, as data; none: somebody was or would be."""
+
     def __init__(
         self,
         *,
@@ -482,10 +487,11 @@ class PreemptionExplanation(_message.Message):
         decided_unix_ms: _builtins.int = ...,
         pod_group: _builtins.str = ...,
         placements: _abc.Iterable[Global___BatchPlacement] | None = ...,
+        reasons: _abc.Iterable[_status_pb2.Reason] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_violations", b"budget_violations", "candidate_count", b"candidate_count", "candidates", b"candidates", "decided_by", b"decided_by", "decided_unix_ms", b"decided_unix_ms", "node_name", b"node_name", "not_enough_count", b"not_enough_count", "placements", b"placements", "pod_group", b"pod_group", "reason", b"reason", "spared", b"spared", "unresolvable_count", b"unresolvable_count", "victims", b"victims", "without_victims_count", b"without_victims_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_violations", b"budget_violations", "candidate_count", b"candidate_count", "candidates", b"candidates", "decided_by", b"decided_by", "decided_unix_ms", b"decided_unix_ms", "node_name", b"node_name", "not_enough_count", b"not_enough_count", "placements", b"placements", "pod_group", b"pod_group", "reason", b"reason", "reasons", b"reasons", "spared", b"spared", "unresolvable_count", b"unresolvable_count", "victims", b"victims", "without_victims_count", b"without_victims_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

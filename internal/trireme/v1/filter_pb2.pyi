@@ -460,6 +460,7 @@ class PostFilterResponse(_message.Message):
     NOMINATED_NODE_FIELD_NUMBER: _builtins.int
     CLEAR_NOMINATION_FIELD_NUMBER: _builtins.int
     DISRUPTION_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
     nominated_node: _builtins.str
     """OPTIONAL. The node that the pod is nominated to."""
     clear_nomination: _builtins.bool
@@ -476,6 +477,10 @@ class PostFilterResponse(_message.Message):
     def disruption(self) -> Global___Disruption:
         """OPTIONAL. Set where the actions make room: what that costs."""
 
+    @_builtins.property
+    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[_status_pb2.Status]:
+        """OPTIONAL. Of several plugins together: the refusal of each that says something, with its own name and reasons."""
+
     def __init__(
         self,
         *,
@@ -484,10 +489,11 @@ class PostFilterResponse(_message.Message):
         nominated_node: _builtins.str = ...,
         clear_nomination: _builtins.bool = ...,
         disruption: Global___Disruption | None = ...,
+        refusals: _abc.Iterable[_status_pb2.Status] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["disruption", b"disruption", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "clear_nomination", b"clear_nomination", "disruption", b"disruption", "nominated_node", b"nominated_node", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "clear_nomination", b"clear_nomination", "disruption", b"disruption", "nominated_node", b"nominated_node", "refusals", b"refusals", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

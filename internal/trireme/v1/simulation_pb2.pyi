@@ -729,6 +729,7 @@ class PendingPods(_message.Message):
     PRE_FILTER_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
     NOMINATED_NODE_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
     message: _builtins.str
     """OPTIONAL. The message of the last attempt, as the condition PodScheduled would have it. Empty: there was none, as the
     pod is held back: by a scheduling gate, or until its group is complete.
@@ -751,6 +752,10 @@ class PendingPods(_message.Message):
     def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___SimulatedStatus]:
         """OPTIONAL. What the nodes say in the end, the status of most nodes first."""
 
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedCompositeFieldContainer[_status_pb2.Reason]:
+        """OPTIONAL. Why the last attempt failed where that is not of a node: their group, or a phase."""
+
     def __init__(
         self,
         *,
@@ -760,10 +765,11 @@ class PendingPods(_message.Message):
         pre_filter: Global___SimulatedStatus | None = ...,
         refusals: _abc.Iterable[Global___SimulatedStatus] | None = ...,
         nominated_node: _builtins.str = ...,
+        reasons: _abc.Iterable[_status_pb2.Reason] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "nominated_node", b"nominated_node", "origins", b"origins", "pods", b"pods", "pre_filter", b"pre_filter", "refusals", b"refusals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "nominated_node", b"nominated_node", "origins", b"origins", "pods", b"pods", "pre_filter", b"pre_filter", "reasons", b"reasons", "refusals", b"refusals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

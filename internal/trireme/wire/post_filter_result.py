@@ -27,6 +27,8 @@ class PostFilterResult:
     changed: tuple[int, status.Status] | None = None
     # How long PostFilter took.
     seconds: float = 0.0
+    # The statuses of the plugins that make no room, as far as they say something.
+    refusals: tuple[status.Status, ...] = ()
 
     @staticmethod
     def from_message(
@@ -34,10 +36,14 @@ class PostFilterResult:
     ) -> "PostFilterResult":
         """What PostFilter answered on the wire for one pod."""
         nominated = response.nominated_node or ("" if response.clear_nomination else None)
-        code = wire_status.from_message(response.status).code
+        answer = wire_status.from_message(response.status)
         disruption = response.disruption if response.HasField("disruption") else None
         text = ", ".join(response.status.messages)
-        return PostFilterResult(text, tuple(response.actions), nominated, code, disruption, changed, seconds)
+        actions = tuple(response.actions)
+        refusals = tuple(wire_status.from_message(each) for each in response.refusals)
+        if not refusals and answer.messages and answer.code is not status.Code.SUCCESS:
+            refusals = (answer,)
+        return PostFilterResult(text, actions, nominated, answer.code, disruption, changed, seconds, refusals)
 
     @staticmethod
     def from_messages(results: Iterable[filter_phase_pb2.PostFilterResult]) -> "list[PostFilterResult]":

@@ -793,7 +793,9 @@ type PreemptionExplanation struct {
 	// for itself.
 	PodGroup string `protobuf:"bytes,13,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
 	// OPTIONAL. Of a group: where its members would be once the victims are gone.
-	Placements    []*BatchPlacement `protobuf:"bytes,14,rep,name=placements,proto3" json:"placements,omitempty"`
+	Placements []*BatchPlacement `protobuf:"bytes,14,rep,name=placements,proto3" json:"placements,omitempty"`
+	// OPTIONAL. Why nobody is evicted, as data; none: somebody was or would be.
+	Reasons       []*Reason `protobuf:"bytes,15,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -922,6 +924,13 @@ func (x *PreemptionExplanation) GetPodGroup() string {
 func (x *PreemptionExplanation) GetPlacements() []*BatchPlacement {
 	if x != nil {
 		return x.Placements
+	}
+	return nil
+}
+
+func (x *PreemptionExplanation) GetReasons() []*Reason {
+	if x != nil {
+		return x.Reasons
 	}
 	return nil
 }
@@ -1142,7 +1151,7 @@ const file_trireme_v1_decision_explanation_proto_rawDesc = "" +
 	"\fDecisionStep\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vduration_us\x18\x02 \x01(\x04R\n" +
-	"durationUs\"\xf3\x04\n" +
+	"durationUs\"\xa1\x05\n" +
 	"\x15PreemptionExplanation\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x1b\n" +
 	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x123\n" +
@@ -1163,7 +1172,8 @@ const file_trireme_v1_decision_explanation_proto_rawDesc = "" +
 	"\tpod_group\x18\r \x01(\tR\bpodGroup\x12:\n" +
 	"\n" +
 	"placements\x18\x0e \x03(\v2\x1a.trireme.v1.BatchPlacementR\n" +
-	"placements\"\xac\x01\n" +
+	"placements\x12,\n" +
+	"\areasons\x18\x0f \x03(\v2\x12.trireme.v1.ReasonR\areasons\"\xac\x01\n" +
 	"\rPreemptionPod\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x11R\bpriority\x127\n" +
@@ -1218,6 +1228,7 @@ var file_trireme_v1_decision_explanation_proto_goTypes = []any{
 	(*PreemptionNode)(nil),          // 11: trireme.v1.PreemptionNode
 	(*PodIdentity)(nil),             // 12: trireme.v1.PodIdentity
 	(*Status)(nil),                  // 13: trireme.v1.Status
+	(*Reason)(nil),                  // 14: trireme.v1.Reason
 }
 var file_trireme_v1_decision_explanation_proto_depIdxs = []int32{
 	12, // 0: trireme.v1.ExplainDecisionRequest.pod:type_name -> trireme.v1.PodIdentity
@@ -1234,13 +1245,14 @@ var file_trireme_v1_decision_explanation_proto_depIdxs = []int32{
 	10, // 11: trireme.v1.PreemptionExplanation.spared:type_name -> trireme.v1.PreemptionPod
 	11, // 12: trireme.v1.PreemptionExplanation.candidates:type_name -> trireme.v1.PreemptionNode
 	7,  // 13: trireme.v1.PreemptionExplanation.placements:type_name -> trireme.v1.BatchPlacement
-	12, // 14: trireme.v1.PreemptionPod.pod:type_name -> trireme.v1.PodIdentity
-	1,  // 15: trireme.v1.PreemptionPod.reason:type_name -> trireme.v1.PreemptionPodReason
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	14, // 14: trireme.v1.PreemptionExplanation.reasons:type_name -> trireme.v1.Reason
+	12, // 15: trireme.v1.PreemptionPod.pod:type_name -> trireme.v1.PodIdentity
+	1,  // 16: trireme.v1.PreemptionPod.reason:type_name -> trireme.v1.PreemptionPodReason
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_decision_explanation_proto_init() }

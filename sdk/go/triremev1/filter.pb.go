@@ -825,7 +825,9 @@ type PostFilterResponse struct {
 	// OPTIONAL. The pod's nomination, if it has one, is to be cleared.
 	ClearNomination bool `protobuf:"varint,4,opt,name=clear_nomination,json=clearNomination,proto3" json:"clear_nomination,omitempty"`
 	// OPTIONAL. Set where the actions make room: what that costs.
-	Disruption    *Disruption `protobuf:"bytes,5,opt,name=disruption,proto3" json:"disruption,omitempty"`
+	Disruption *Disruption `protobuf:"bytes,5,opt,name=disruption,proto3" json:"disruption,omitempty"`
+	// OPTIONAL. Of several plugins together: the refusal of each that says something, with its own name and reasons.
+	Refusals      []*Status `protobuf:"bytes,6,rep,name=refusals,proto3" json:"refusals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -891,6 +893,13 @@ func (x *PostFilterResponse) GetClearNomination() bool {
 func (x *PostFilterResponse) GetDisruption() *Disruption {
 	if x != nil {
 		return x.Disruption
+	}
+	return nil
+}
+
+func (x *PostFilterResponse) GetRefusals() []*Status {
+	if x != nil {
+		return x.Refusals
 	}
 	return nil
 }
@@ -1310,7 +1319,7 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\tof_groups\x18\x03 \x01(\rR\bofGroups\x12.\n" +
 	"\x13of_composite_groups\x18\x04 \x01(\rR\x11ofCompositeGroups\x12\x1f\n" +
 	"\vsingle_pods\x18\x05 \x01(\rR\n" +
-	"singlePods\"\xf8\x01\n" +
+	"singlePods\"\xa8\x02\n" +
 	"\x12PostFilterResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12,\n" +
 	"\aactions\x18\x02 \x03(\v2\x12.trireme.v1.ActionR\aactions\x12%\n" +
@@ -1318,7 +1327,8 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x10clear_nomination\x18\x04 \x01(\bR\x0fclearNomination\x126\n" +
 	"\n" +
 	"disruption\x18\x05 \x01(\v2\x16.trireme.v1.DisruptionR\n" +
-	"disruption\"g\n" +
+	"disruption\x12.\n" +
+	"\brefusals\x18\x06 \x03(\v2\x12.trireme.v1.StatusR\brefusals\"g\n" +
 	"\tPlacement\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x12\x12\n" +
@@ -1416,32 +1426,33 @@ var file_trireme_v1_filter_proto_depIdxs = []int32{
 	20, // 17: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
 	23, // 18: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
 	11, // 19: trireme.v1.PostFilterResponse.disruption:type_name -> trireme.v1.Disruption
-	24, // 20: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
-	22, // 21: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
-	13, // 22: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
-	20, // 23: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
-	25, // 24: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
-	26, // 25: trireme.v1.Reservation.claim_statuses:type_name -> trireme.v1.NodeAllocatableResourceClaimStatus
-	15, // 26: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
-	22, // 27: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
-	13, // 28: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
-	4,  // 29: trireme.v1.FilterPlugin.PreFilter:input_type -> trireme.v1.PreFilterRequest
-	6,  // 30: trireme.v1.FilterPlugin.Filter:input_type -> trireme.v1.FilterRequest
-	8,  // 31: trireme.v1.FilterPlugin.FilterDryRun:input_type -> trireme.v1.FilterDryRunRequest
-	10, // 32: trireme.v1.FilterPlugin.PostFilter:input_type -> trireme.v1.PostFilterRequest
-	14, // 33: trireme.v1.FilterPlugin.Reserve:input_type -> trireme.v1.ReserveRequest
-	17, // 34: trireme.v1.FilterPlugin.Unreserve:input_type -> trireme.v1.UnreserveRequest
-	5,  // 35: trireme.v1.FilterPlugin.PreFilter:output_type -> trireme.v1.PreFilterResponse
-	7,  // 36: trireme.v1.FilterPlugin.Filter:output_type -> trireme.v1.FilterResponse
-	9,  // 37: trireme.v1.FilterPlugin.FilterDryRun:output_type -> trireme.v1.FilterDryRunResponse
-	12, // 38: trireme.v1.FilterPlugin.PostFilter:output_type -> trireme.v1.PostFilterResponse
-	16, // 39: trireme.v1.FilterPlugin.Reserve:output_type -> trireme.v1.ReserveResponse
-	18, // 40: trireme.v1.FilterPlugin.Unreserve:output_type -> trireme.v1.UnreserveResponse
-	35, // [35:41] is the sub-list for method output_type
-	29, // [29:35] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	20, // 20: trireme.v1.PostFilterResponse.refusals:type_name -> trireme.v1.Status
+	24, // 21: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
+	22, // 22: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
+	13, // 23: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
+	20, // 24: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
+	25, // 25: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
+	26, // 26: trireme.v1.Reservation.claim_statuses:type_name -> trireme.v1.NodeAllocatableResourceClaimStatus
+	15, // 27: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
+	22, // 28: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
+	13, // 29: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
+	4,  // 30: trireme.v1.FilterPlugin.PreFilter:input_type -> trireme.v1.PreFilterRequest
+	6,  // 31: trireme.v1.FilterPlugin.Filter:input_type -> trireme.v1.FilterRequest
+	8,  // 32: trireme.v1.FilterPlugin.FilterDryRun:input_type -> trireme.v1.FilterDryRunRequest
+	10, // 33: trireme.v1.FilterPlugin.PostFilter:input_type -> trireme.v1.PostFilterRequest
+	14, // 34: trireme.v1.FilterPlugin.Reserve:input_type -> trireme.v1.ReserveRequest
+	17, // 35: trireme.v1.FilterPlugin.Unreserve:input_type -> trireme.v1.UnreserveRequest
+	5,  // 36: trireme.v1.FilterPlugin.PreFilter:output_type -> trireme.v1.PreFilterResponse
+	7,  // 37: trireme.v1.FilterPlugin.Filter:output_type -> trireme.v1.FilterResponse
+	9,  // 38: trireme.v1.FilterPlugin.FilterDryRun:output_type -> trireme.v1.FilterDryRunResponse
+	12, // 39: trireme.v1.FilterPlugin.PostFilter:output_type -> trireme.v1.PostFilterResponse
+	16, // 40: trireme.v1.FilterPlugin.Reserve:output_type -> trireme.v1.ReserveResponse
+	18, // 41: trireme.v1.FilterPlugin.Unreserve:output_type -> trireme.v1.UnreserveResponse
+	36, // [36:42] is the sub-list for method output_type
+	30, // [30:36] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_filter_proto_init() }

@@ -284,9 +284,15 @@ def test_nodes_that_plugins_narrow_to_are_those_of_all_of_them() -> None:
 
 
 def test_plugins_that_leave_no_node_together_refuse_the_pod() -> None:
-    assert _pre_filtered(_only()).refusal == status.unresolvable("", "node(s) didn't satisfy plugin P0")
+    alone = status.unresolvable("", "node(s) didn't satisfy plugin P0", reasons=(_no_common_node("P0"),))
+    assert _pre_filtered(_only()).refusal == alone
     together = "node(s) didn't satisfy plugin(s) [P0 P1] simultaneously"
-    assert _pre_filtered(_only("n0"), _only("n1")).refusal == status.unresolvable("", together)
+    reasons = (_no_common_node("P0,P1"),)
+    assert _pre_filtered(_only("n0"), _only("n1")).refusal == status.unresolvable("", together, reasons=reasons)
+
+
+def _no_common_node(plugins: str) -> status.Reason:
+    return status.Reason.of("noCommonNode", {"plugins": plugins})
 
 
 def test_plugins_that_narrowed_the_nodes_are_named() -> None:
@@ -301,7 +307,7 @@ def test_which_refusal_of_the_pod_counts() -> None:
     assert _pre_filtered(LATER, UNRESOLVABLE, LATEST).refusal == UNRESOLVABLE.status
     assert _pre_filtered(UNRESOLVABLE, LATER).refusal == UNRESOLVABLE.status
     outcome = _pre_filtered(LATER, _only()).refusal
-    assert outcome == status.unresolvable("", "node(s) didn't satisfy plugin P1")
+    assert outcome == status.unresolvable("", "node(s) didn't satisfy plugin P1", reasons=(_no_common_node("P1"),))
 
 
 def test_a_replaced_snapshot_is_evaluated_from_scratch() -> None:

@@ -249,7 +249,9 @@ def test_a_pod_is_not_refused_while_nodes_are_unanswered() -> None:
 def test_a_pod_fails_by_error_where_every_call_is_overtaken() -> None:
     world = Evaluation(1, [NODE, NODE], [_appear("n0")] * 1000)
     kept = asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
-    assert kept.refusal == status.error("", "nodes change faster than plugin P0 and P1 can be called about them")
+    reason = status.Reason.of("nodesChange", {"plugins": "P0,P1"})
+    text = "nodes change faster than plugin P0 and P1 can be called about them"
+    assert kept.refusal == status.error("", text, reasons=(reason,))
 
 
 def test_a_failure_that_is_ignored_passes_nodes_only_as_they_were_then() -> None:

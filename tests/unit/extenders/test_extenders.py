@@ -240,7 +240,8 @@ async def test_the_first_that_binds_binds_and_an_ignorable_failure_leaves_it_to_
     only = World((_extender("b", "bind", ignorable=True), refusing))
     assert await only.extenders.bind(only.number, item) is None
     strict = World((_extender("b", "bind"), refusing))
-    assert await strict.extenders.bind(strict.number, item) == status.error("", "no")
+    failed = status.error("", "no", reasons=(status.Reason("extenderFailed"),))
+    assert await strict.extenders.bind(strict.number, item) == failed
 
 
 def _candidates(**nodes: tuple[str, ...]) -> list[filter_phase_pb2.PreemptionCandidate]:

@@ -60,7 +60,7 @@ def test_a_time(world: World) -> None:
     why = waits.because
     assert waits == PodWait(kind="time", until_ms=_ms(int(T0) + 1), because=why, refusals=waits.refusals)
     assert why
-    assert [reason.code for each in waits.refusals for reason in each.status.reasons] == ["failed"]
+    assert [reason.code for each in waits.refusals for reason in each.status.reasons] == ["phaseFailed"]
     assert text == f"backs off after a failed attempt, until 13:46:41 UTC: {why}"
 
 

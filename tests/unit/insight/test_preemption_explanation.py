@@ -71,7 +71,7 @@ async def test_victims_are_named_with_those_that_are_spared_and_why() -> None:
     assert [(each.pod.name, each.reason) for each in found.spared] == [
         ("pod-0", REASON.PREEMPTION_POD_REASON_REPRIEVED)
     ]
-    assert (found.reason, found.decided_by) == ("", "")
+    assert (found.reason, found.decided_by, _codes(found)) == ("", "", [])
     found = await Cluster(("small", "small", "equal")).preemption()
     assert [each.pod.name for each in found.victims] == ["pod-0", "pod-1"]
     assert [(each.pod.name, each.priority, each.reason) for each in found.spared] == [
@@ -99,32 +99,38 @@ async def test_a_budget_decides_before_priorities() -> None:
 
 
 @pytest.mark.parametrize(
-    ("placed", "number", "reason", "counts"),
+    ("placed", "number", "reason", "code", "counts"),
     [
-        ([("big", "small")], NEVER, "its preemptionPolicy is Never", (0, 0, 0)),
+        ([("big", "small")], NEVER, "its preemptionPolicy is Never", "neverPreempts", (0, 0, 0)),
         (
             [("equal", "equal", "equal", "equal")],
             VIP,
             "no node where evictions might help has a pod of lower priority",
+            "noVictims",
             (0, 1, 0),
         ),
         (
             [("equal", "equal", "small", "small")],
             VIP,
             "even without all pods of lower priority it fits on no node",
+            "victimsNotEnough",
             (0, 0, 1),
         ),
     ],
     ids=["never", "no-lower-priority", "not-enough"],
 )
 async def test_why_nobody_is_evicted(
-    placed: list[tuple[str, ...]], number: int, reason: str, counts: tuple[int, ...]
+    placed: list[tuple[str, ...]], number: int, reason: str, code: str, counts: tuple[int, ...]
 ) -> None:
     """`Preemption is not helpful for scheduling` is all that the condition says."""
     found = await Cluster(*placed).preemption(number)
-    assert found.reason == reason
+    assert (found.reason, _codes(found)) == (reason, [code])
     assert (found.unresolvable_count, found.without_victims_count, found.not_enough_count) == counts
     assert not found.victims
+
+
+def _codes(found: decision_explanation_pb2.PreemptionExplanation) -> list[str]:
+    return [reason.code for reason in found.reasons]
 
 
 async def test_what_no_eviction_changes_is_named() -> None:
@@ -132,7 +138,7 @@ async def test_what_no_eviction_changes_is_named() -> None:
     cluster = Cluster(("small",))
     cluster.builder.add_class(9, pod_of({**requesting(cpu="64"), "priority": 100}))
     found = await cluster.preemption(9)
-    assert found.reason == "evicting pods would not help"
+    assert (found.reason, _codes(found)) == ("evicting pods would not help", ["evictionsDoNotHelp"])
     assert found.unresolvable_count == 1
 
 
@@ -143,6 +149,7 @@ async def test_victims_that_are_still_leaving_are_waited_for() -> None:
     cluster.builder.apply(nominations=[nomination])
     found = await cluster.preemption()
     assert found.reason == "it is nominated to n0, where pods preempted for it are still being deleted"
+    assert _codes(found) == ["victimsTerminating"]
 
 
 async def test_a_profile_without_preemption_says_so() -> None:
@@ -151,6 +158,7 @@ async def test_a_profile_without_preemption_says_so() -> None:
     del configuration.profiles[0].plugin_sets[-1]
     response = await Cluster(("big",)).explain(configuration=configuration)
     assert response.preemption.reason == "the profile has no plugin that preempts"
+    assert _codes(response.preemption) == ["noPreemptionPlugin"]
 
 
 async def test_nobody_pays_for_it_without_a_request_or_where_a_node_is_feasible() -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.helpers.frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, SUCCESS, World
 from tests.helpers.metric_values import counts, sums
 from trireme.extenders import reported_bound
+from trireme.framework import status
 from trireme.scheduling import pre_binding
 from trireme.v1 import bind_pb2, filter_pb2, meta_pb2, snapshot_pb2, status_pb2
 
@@ -229,7 +230,7 @@ def test_an_earlier_wait_on_permit_does_not_depend_on_its_node_any_more(world: W
     world.create("p", GUARDED_CPUS)
     world.answer_all()
     (waiting,) = world.frontend.scheduling.waiting.pods()
-    world.frontend.scheduling.waiting.fail(waiting.uid, GUARD, "no")
+    world.frontend.scheduling.waiting.fail(waiting.uid, GUARD, "no", status.Reason("preempted"))
     world.api.put_node("n0", 1)
     world.api.put_node("n1", 3)
     world.deliver("nodes", 2)

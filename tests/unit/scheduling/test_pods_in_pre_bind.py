@@ -28,7 +28,8 @@ async def test_a_victim_in_pre_bind_is_cancelled_without_a_deletion() -> None:
     world.start("b", "a")
     await world.settle()
     assert given_up.is_set()
-    assert (await preparing) == status.error("", "preempted by DefaultPreemption")
+    reasons = (status.Reason("preempted"),)
+    assert (await preparing) == status.error("", "preempted by DefaultPreemption", reasons=reasons)
     world.go_away("a")
     await world.settle()
     assert world.asked == [["evict b"]]
@@ -51,9 +52,9 @@ async def test_the_next_pre_bind_of_a_pod_names_no_plugin_of_the_one_before() ->
         await asyncio.sleep(0)
         if plugin:
             pods.set_plugin("a", plugin)
-        assert pods.fail("a", "no")
+        assert pods.fail("a", "no", status.Reason("preempted"))
         assert (await running).message == message
-        assert not pods.fail("a", "no"), "it is in PreBind no more"
+        assert not pods.fail("a", "no", status.Reason("preempted")), "it is in PreBind no more"
 
 
 async def test_a_cancelled_pre_bind_has_ended_when_its_result_is_known() -> None:

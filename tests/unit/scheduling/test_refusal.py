@@ -63,6 +63,15 @@ def test_a_refusal_by_pre_filter_counts_for_all_nodes() -> None:
     assert failure.nominated_node == ""
 
 
+def test_what_post_filter_answered_follows_the_statuses_of_nodes() -> None:
+    """A program reads why preemption makes no room, beside what the nodes say."""
+    found = refusal.Refusal.of(_filtered(_CPU, _CPU), 2)
+    answer = status.unschedulable("DefaultPreemption", "no", reasons=(status.Reason("notHelpful"),))
+    assert found.as_failure("no", None, [answer]).statuses == ((_CPU, 2), (answer, 0))
+    assert found.as_failure("no", None, [answer]).rejectors == found.as_failure().rejectors
+    assert found.as_failure("", "n0").statuses == ((_CPU, 2),)
+
+
 @pytest.mark.parametrize("refused", [_CPU, _ERROR])
 def test_a_refusal_by_reserve_names_the_node(refused: status.Status) -> None:
     failure = refusal.failure_by_reserve(refused, "n0")

@@ -95,7 +95,8 @@ async def test_a_refusal_or_a_fault_assumes_nothing() -> None:
     reserving.filter.code = status_pb2.CODE_UNSCHEDULABLE
     assert await reserving.reserve() == status.unschedulable("D", "m")
     reserving.filter.fault = ports.PhaseUnavailable("nobody")
-    assert await reserving.reserve() == status.error("", "running Reserve plugins: nobody")
+    failed = status.error("", "running Reserve plugins: nobody", reasons=(status.Reason("phaseFailed"),))
+    assert await reserving.reserve() == failed
     assert (reserving.assumed, reserving.changes) == (0, [])
 
 

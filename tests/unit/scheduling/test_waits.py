@@ -68,7 +68,8 @@ def test_a_wait_in_pre_bind_that_expires_says_for_what_and_how_long(message: str
         assert wait.seconds_left == pytest.approx(89.5)
         result = await running
         assert binding.wait_of("u") is None
-        assert result == status.error("Harbour", text)
+        reason = status.Reason.of("preBindTimedOut", {"after": "1m30.5s"})
+        assert result == status.error("Harbour", text, reasons=(reason,))
         assert clock() - started == pytest.approx(90.5)
         await binding.close()
 
@@ -204,7 +205,9 @@ def test_a_wait_on_permit_that_expires_is_worded_as_kube_scheduler_does(seconds:
     async def main(clock: Callable[[], float]) -> None:
         async with asyncio.timeout(10_000):
             result = await waiting_pods.WaitingPods().begin_wait("u", "default/web", {"Gate": seconds})()
-        assert result == status.unschedulable("Gate", f"rejected due to timeout after waiting {text} at plugin Gate")
+        reason = status.Reason.of("permitTimedOut", {"after": text})
+        message = f"rejected due to timeout after waiting {text} at plugin Gate"
+        assert result == status.unschedulable("Gate", message, reasons=(reason,))
 
     virtual_time.run(main)
 
@@ -223,7 +226,9 @@ def test_a_plugin_that_a_pod_no_longer_waits_for_does_not_time_out(stops: str) -
             waiting.forget_plugins(lambda plugin: plugin == "Patient")
         assert waiting.pods() == [waiting_pods.WaitingPod("default/web", "u", ("Patient",), 56.0, {"Patient": "later"})]
         assert await wait == status.unschedulable(
-            "Patient", "rejected due to timeout after waiting 1m0s at plugin Patient"
+            "Patient",
+            "rejected due to timeout after waiting 1m0s at plugin Patient",
+            reasons=(status.Reason.of("permitTimedOut", {"after": "1m0s"}),),
         )
         assert clock() - started == pytest.approx(60.0)
         assert waiting.pods() == []
@@ -256,7 +261,7 @@ def test_a_pod_waits_before_the_task_that_waits_begins() -> None:
         allowed = waiting.begin_wait("good", "default/good", {"Gate": 900.0})
         assert waiting.reject("gone", "", "removed")
         assert waiting.allow("good", "Gate")
-        assert await rejected() == status.unschedulable("", "removed")
+        assert await rejected() == status.unschedulable("", "removed", reasons=(status.Reason("permitRejected"),))
         assert await allowed() == status.SUCCESS
         assert waiting.pods() == []
 

@@ -34,10 +34,25 @@ async def test_a_group_that_evicts_nobody_says_why() -> None:
     too_large = await preemption_of(await waiting_gang(2, cpu="3"))
     assert not too_large.victims
     assert too_large.reason.startswith("even without all pods of lower priority it does not fit: 0/2 nodes")
+    assert codes_of(too_large) == ["victimsNotEnough"]
     without_lower = await preemption_of(await waiting_gang(2, priority=1))
     assert without_lower.reason.startswith("no node has a pod of lower priority: 0/2 nodes")
+    assert codes_of(without_lower) == ["noVictims"]
     lacking = await preemption_of(await waiting_gang(1))
     assert lacking.reason.startswith("the group is not tried: it waits for more members")
+    assert codes_of(lacking) == ["groupNotTried"]
+
+
+def codes_of(found: decision_explanation_pb2.PreemptionExplanation) -> list[str]:
+    return [reason.code for reason in found.reasons]
+
+
+async def test_members_that_stay_pending_have_the_codes_of_their_group() -> None:
+    """Beside those of nodes: a member that fits alone would seem to have no reason at all."""
+    insight = await waiting_gang(2, cpu="1", priority=1)
+    answer = await insight.change({"delete": {"kind": "pod", "namespace": "default", "name": "pod-0"}})
+    codes = {pod.name: [each.code for each in group.reasons] for group in answer.pending for pod in group.pods}
+    assert codes == {"m0": ["groupUnschedulable", "minimumNotMet", "noClaimToRelease", "noVictims"], "m1": []}
 
 
 async def test_a_group_that_cannot_be_simulated_says_so() -> None:
@@ -46,3 +61,4 @@ async def test_a_group_that_cannot_be_simulated_says_so() -> None:
     insight.service._shared_simulator()._seconds = 0.0
     found = await preemption_of(insight)
     assert found.reason.startswith("it is not known, for the group is not simulated: ")
+    assert codes_of(found) == ["notSimulated"]

@@ -22,6 +22,7 @@ async def test_single_pods_do_not_see_each_other() -> None:
     (group,) = answer.pending
     assert [pod.name for pod in group.pods] == ["large"]
     assert group.message.startswith("0/2 nodes are available: 2 Insufficient cpu")
+    assert [each.code for each in group.reasons] == ["notHelpful"]
 
 
 async def test_single_pods_leave_nothing_computed_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,8 @@ class ClassVerdicts:
 
     def unanswered_status(self, name: str) -> int:
         """The status of a node that changed while the plugin of this name was called about it."""
-        number = self.table.intern(status.unschedulable(name, f"node(s) changed while plugin {name} was called"))
+        text = f"node(s) changed while plugin {name} was called"
+        number = self.table.intern(status.unschedulable(name, text, reasons=(status.Reason("nodeChanged"),)))
         self.unanswered_statuses.add(number)
         return number
 

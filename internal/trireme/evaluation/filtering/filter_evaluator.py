@@ -117,7 +117,8 @@ class FilterEvaluator:
             if cached.refusal is not None or not cached.only_unanswered_may_pass:
                 return cached
         text = f"nodes change faster than {_joined_plugin_names(plugins)} can be called about them"
-        return _refuse_class_everywhere(cached, status.error("", text))
+        reason = status.Reason.of("nodesChange", {"plugins": ",".join(each.name for each in plugins)})
+        return _refuse_class_everywhere(cached, status.error("", text, reasons=(reason,)))
 
     async def evaluate_new(
         self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer

@@ -94,7 +94,8 @@ class PreFiltering:
 def status_of_left_out_nodes(narrowing: Sequence[str]) -> status.Status:
     """The status of nodes that PreFilter left out. Source: pkg/scheduler/framework (FitError)."""
     names = " ".join(sorted(narrowing))
-    return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}]")
+    reason = status.Reason.of("leftOut", {"plugins": ",".join(sorted(narrowing))})
+    return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}]", reasons=(reason,))
 
 
 def _pre_filter_code_for_metrics(answer: interfaces.PreFilterResult) -> status.Code:
@@ -106,7 +107,9 @@ def _pre_filter_code_for_metrics(answer: interfaces.PreFilterResult) -> status.C
 
 def _no_node_left_status(narrowing: Sequence[str]) -> status.Status:
     """The refusal where the nodes that these plugins name have none in common, or the only one names none."""
+    reason = status.Reason.of("noCommonNode", {"plugins": ",".join(narrowing)})
     if len(narrowing) == 1:
-        return status.unresolvable("", f"node(s) didn't satisfy plugin {narrowing[0]}")
+        return status.unresolvable("", f"node(s) didn't satisfy plugin {narrowing[0]}", reasons=(reason,))
     names = " ".join(narrowing)
-    return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}] simultaneously")
+    text = f"node(s) didn't satisfy plugin(s) [{names}] simultaneously"
+    return status.unresolvable("", text, reasons=(reason,))

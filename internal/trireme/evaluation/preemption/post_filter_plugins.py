@@ -14,11 +14,9 @@ from typing import Protocol
 
 from trireme.evaluation.filtering import class_verdicts, filter_chain
 from trireme.evaluation.preemption.post_filter_context import Candidates, PostFilterContext
-from trireme.framework import status
 from trireme.snapshot import snapshot
 from trireme.v1 import filter_pb2, filter_phase_pb2, status_pb2
 from trireme.wire import node_columns
-from trireme.wire import status as wire_status
 
 
 class PostFilterPlugin(Protocol):
@@ -136,7 +134,7 @@ async def run_in_order(
     A plugin that answers None has no part in it. What plugins before the last one say and do, short of making room, is
     added to the result. `refused` is sent to remote plugins.
     """
-    out = filter_pb2.PostFilterResponse(status=wire_status.to_message(status.unschedulable("")))
+    out = filter_pb2.PostFilterResponse(status=status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE))
     for plugin in plugins:
         answer = await plugin.post_filter(context, snap, refused)
         if answer is None:
@@ -144,11 +142,17 @@ async def run_in_order(
         if isinstance(answer, tuple):
             return answer
         code = answer.status.code
+        # A plugin speaks for itself alone.
+        del answer.refusals[:]
         if code in (status_pb2.CODE_SUCCESS, status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, status_pb2.CODE_ERROR):
             out.actions.extend(answer.actions)
             del answer.actions[:]
             answer.actions.extend(out.actions)
             return answer
+        if answer.status.messages:
+            # The joined status names the first plugin that was called, as in kube-scheduler.
+            out.refusals.add().CopyFrom(answer.status)
+            out.refusals[-1].plugin = plugin.name
         out.status.messages.extend(answer.status.messages)
         out.status.plugin = out.status.plugin or plugin.name
         out.actions.extend(answer.actions)

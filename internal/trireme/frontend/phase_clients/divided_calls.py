@@ -110,7 +110,8 @@ def _divide_by_size(sizes: Iterable[int]) -> tuple[list[Sequence[int]], dict[int
             fitting.append(index)
         else:
             text = f"a pod with {size} bytes of state is too large for a call to bind"
-            too_large[index] = wire_status.to_message(status.error("", text))
+            reasons = (status.Reason.of("podTooLarge", {"bytes": size}),)
+            too_large[index] = wire_status.to_message(status.error("", text, reasons=reasons))
     parts = message_sizes.divide(known[index] for index in fitting)
     return [[fitting[position] for position in part] for part in parts], too_large
 

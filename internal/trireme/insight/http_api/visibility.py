@@ -114,6 +114,7 @@ _FIELDS: Mapping[str, Mapping[str, Show]] = {
     # The pods of the node, those evicted and those not, are for who may list both.
     "trireme.v1.PreemptionExplanation": {
         "reason": Show.WITHOUT_NAMES,
+        "reasons": Show.ALWAYS,
         "node_name": Show.AS_NODE_NAME,
         "budget_violations": Show.ALWAYS,
         "candidates": Show.TO_LISTERS_OF_NODES,

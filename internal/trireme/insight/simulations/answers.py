@@ -8,6 +8,7 @@ Tests: tests/unit/insight/simulations/test_simulator.py, tests/unit/insight/test
 from collections.abc import Iterable, Sequence
 
 from trireme.cache.pod_projection import ParsedPod
+from trireme.framework import status
 from trireme.simulation import capacity, compaction, drains, reasons, simulation, single_pods, usage, writes
 from trireme.v1 import cycle_pb2, simulation_pb2, status_pb2
 
@@ -50,6 +51,7 @@ async def pending_groups(
         key = pod.parsed.scheduler_name, class_id, message, sim.nominated_node_of(uid)
         if key not in groups:
             group = simulation_pb2.PendingPods(message=message, nominated_node=key[3])
+            group.reasons.extend(_reason(each) for each in sim.last_reasons(uid))
             groups[key] = [], group
             if class_id and message:
                 await _write_reasons(sim, key[0], class_id, group)
@@ -81,6 +83,7 @@ def write_single_pods(
             if answer.pre_filter is not None:
                 group.pre_filter.CopyFrom(_status(answer.pre_filter))
             group.refusals.extend(_status(each) for each in answer.refusals)
+            group.reasons.extend(_reason(each) for each in answer.reasons)
             response.evictions.extend(
                 simulation_pb2.PodEviction(pod=victim, node_name=node, preemptor=named)
                 for victim, node in answer.victims
@@ -174,5 +177,9 @@ def _status(each: reasons.NodeRefusals) -> simulation_pb2.SimulatedStatus:
         messages=each.status.messages,
         node_count=each.nodes,
         example_nodes=each.examples,
-        reasons=[status_pb2.Reason(code=reason.code, parameters=dict(reason.parameters)) for reason in each.reasons],
+        reasons=[_reason(reason) for reason in each.reasons],
     )
+
+
+def _reason(of: status.Reason) -> status_pb2.Reason:
+    return status_pb2.Reason(code=of.code, parameters=dict(of.parameters))

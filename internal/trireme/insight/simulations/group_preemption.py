@@ -38,7 +38,8 @@ async def explain(
         if node_name:
             out.placements.add(pod=member.pod, node_name=node_name)
     if not out.victims:
-        out.reason = _reason_for_none(sim, members, cluster.snap, len(out.placements))
+        code, out.reason = _reason_for_none(sim, members, cluster.snap, len(out.placements))
+        out.reasons.add(code=code)
     return out
 
 
@@ -53,18 +54,18 @@ def _victim(snap: snapshot.Snapshot, row: int, pod: cycle_pb2.PodIdentity) -> de
 
 def _reason_for_none(
     sim: simulation.Simulation, members: Sequence[snapshot_pb2.QueuedPod], before: snapshot.Snapshot, placed: int
-) -> str:
-    """Why the group evicts nobody, in words."""
+) -> tuple[str, str]:
+    """Why the group evicts nobody, as a code and in words."""
     if placed:
-        return "its members fit without evictions"
+        return "fitsWithoutEvictions", "its members fit without evictions"
     message = next((text for each in members if (text := sim.writes.failures.get(each.pod.uid))), "")
     if not message:
-        return "the group is not tried: it waits for more members, or for what holds them back"
+        return "groupNotTried", "the group is not tried: it waits for more members, or for what holds them back"
     pods = [before.classes[each.pod_class] for each in members]
     if any(each.pod.spec.preemption_policy == "Never" for each in pods):
-        return "the preemptionPolicy of a member is Never"
+        return "neverPreempts", "the preemptionPolicy of a member is Never"
     group = before.objects.get("pod_group", members[0].pod.namespace, members[0].pod_group)
     priority = group.spec.priority if group is not None else pods[0].priority
     if not victims_with_groups.victims(before, priority):
-        return f"no node has a pod of lower priority: {message}"
-    return f"even without all pods of lower priority it does not fit: {message}"
+        return "noVictims", f"no node has a pod of lower priority: {message}"
+    return "victimsNotEnough", f"even without all pods of lower priority it does not fit: {message}"

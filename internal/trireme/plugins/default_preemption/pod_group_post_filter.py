@@ -62,12 +62,20 @@ class PodGroupPreemption:
             )
         if any(_never_preempts(member, snap) for member in request.members):
             return _response_without_victims(
-                status.unschedulable(SPEC.name, "not eligible due to preemptionPolicy=Never.")
+                status.unschedulable(
+                    SPEC.name,
+                    "not eligible due to preemptionPolicy=Never.",
+                    reasons=(status.Reason("neverPreempts"),),
+                )
             )
         victims = victims_with_groups.victims(snap, request.priority)
         if not victims:
             return _response_without_victims(
-                status.unschedulable(SPEC.name, "No preemption victims found for incoming preemptor")
+                status.unschedulable(
+                    SPEC.name,
+                    "No preemption victims found for incoming preemptor",
+                    reasons=(status.Reason("noVictims"),),
+                )
             )
         budgets = disruption_budgets.DisruptionBudgets(snap)
         violating = budgets.violating_rows([row for victim in victims for row in victim.rows])
@@ -303,7 +311,7 @@ def _response_without_victims(entry: status.Status) -> filter_phase_pb2.ListPodG
 def _status_with_prefix(entry: status.Status) -> status_pb2.Status:
     """Return the status as a message, the prefix before each of its texts."""
     texts = tuple(post_filter_context.GROUP_TEXT_PREFIX + text for text in entry.messages)
-    return wire_status.to_message(status.Status(entry.code, entry.plugin, texts))
+    return wire_status.to_message(status.Status(entry.code, entry.plugin, texts, entry.reasons))
 
 
 def make(context: plugin_context.PluginContext) -> PodGroupPreemption:

@@ -34,8 +34,9 @@ from trireme.snapshot import arrays, pods, snapshot
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
 
-_NOT_HELPFUL = status.unresolvable("", "Preemption is not helpful for scheduling")
-_NO_VICTIMS = status.unresolvable("", "No preemption victims found for incoming pod")
+_REASONS = (status.Reason("notHelpful"),)
+_NOT_HELPFUL = status.unresolvable("", "Preemption is not helpful for scheduling", reasons=_REASONS)
+_NO_VICTIMS = status.unresolvable("", "No preemption victims found for incoming pod", reasons=_REASONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +97,15 @@ class DefaultPreemption:
         left them. If the snapshot changes meanwhile, the search begins anew, a few times.
         """
         ineligible = self._reason_not_to_preempt(context, snap)
-        if ineligible:
-            return _response_with_prefix(status.unschedulable(self.name, ineligible))
+        if ineligible is not None:
+            return _response_with_prefix(ineligible)
         if context.candidates is not None:
             left = candidate_selection.from_messages(context.candidates, snap)
             if left:
                 return _nominate_and_evict(context, snap, candidate_selection.select_candidate(left, snap))
-            return _response_with_prefix(status.unschedulable(self.name, "no candidate node for preemption"))
+            reasons = (status.Reason("noCandidate"),)
+            none = status.unschedulable(self.name, "no candidate node for preemption", reasons=reasons)
+            return _response_with_prefix(none)
         for _ in range(post_filter_context.MAX_TRIES):
             try:
                 found = await self._search_candidates(context, snap)
@@ -133,27 +136,32 @@ class DefaultPreemption:
         others = nodes - found.refused.total()
         refusals = [*found.refused.items(), (_NOT_HELPFUL, others)] if others else list(found.refused.items())
         text = fit_reasons.reasons_sentence(nodes, refusals)
-        return _response_with_prefix(status.unschedulable(self.name, text), clear_nomination=True)
+        refused = status.unschedulable(self.name, text, reasons=_REASONS)
+        return _response_with_prefix(refused, clear_nomination=True)
 
-    def _reason_not_to_preempt(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> str:
-        """Return why the pod may not preempt at all; empty: it may.
+    def _reason_not_to_preempt(
+        self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
+    ) -> status.Status | None:
+        """Return why the pod may not preempt at all; None: it may.
 
         It may not if its policy is Never, or while victims that were preempted on its nominated node are still
         terminating, unless that node refuses it for good by now.
         """
         pod_class = context.pod_class
         if pod_class.pod.spec.preemption_policy == "Never":
-            return "not eligible due to preemptionPolicy=Never."
+            text, reasons = "not eligible due to preemptionPolicy=Never.", (status.Reason("neverPreempts"),)
+            return status.unschedulable(self.name, text, reasons=reasons)
         slot = snap.nodes.slot_of_name.get(context.cycle.pod.status.nominated_node_name)
         if slot is None:
-            return ""
+            return None
         refusal = context.status_at(slot)
         if refusal is not None and refusal.code == status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return ""
+            return None
         rows = self._potential_victims(snap, np.array([slot]), pod_class.priority)
         if (snap.pods.flags[rows] & pods.PREEMPTED).any():
-            return "not eligible due to a terminating pod on the nominated node."
-        return ""
+            text = "not eligible due to a terminating pod on the nominated node."
+            return status.unschedulable(self.name, text, reasons=(status.Reason("victimsTerminating"),))
+        return None
 
     def _potential_victims(self, snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.RowArray:
         """Rows of the potential victims on these slots: by slot, the most important first. Shape: (victim,)."""
@@ -316,7 +324,10 @@ def _nominate_and_evict(
 def _response_with_prefix(entry: status.Status, *, clear_nomination: bool = False) -> filter_pb2.PostFilterResponse:
     """Make the response of a failed preemption, the prefix before each of its texts."""
     prefixed = status.Status(
-        entry.code, entry.plugin, tuple(post_filter_context.TEXT_PREFIX + text for text in entry.messages)
+        entry.code,
+        entry.plugin,
+        tuple(post_filter_context.TEXT_PREFIX + text for text in entry.messages),
+        entry.reasons,
     )
     return filter_pb2.PostFilterResponse(status=wire_status.to_message(prefixed), clear_nomination=clear_nomination)
 

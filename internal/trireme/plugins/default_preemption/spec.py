@@ -22,5 +22,6 @@ SPEC = PluginSpec(
     },
     events_to_register=LazyImport(".hints:events_to_register"),
     args=LazyImport(".args:ARGS"),
+    explain=LazyImport(".explain:REASONS"),
     role=Role.PREEMPTION,
 )

@@ -9,6 +9,10 @@ REASONS = {
         {"claim": Kind.CLAIM},
         "claim {claim}",
     ),
+    "claimReleased": ReasonCode(
+        "A claim that the pod, or its group, cannot use is given back: the next attempt finds it free."
+    ),
+    "noClaimToRelease": ReasonCode("No claim that is given back would help the pod, or its group."),
     "claimNotAvailable": ReasonCode("The devices of an allocated claim cannot be used from the node."),
     "deviceClassNotFound": ReasonCode(
         "A request names a device class that does not exist.", {"deviceClass": Kind.DEVICE_CLASS}, "class {deviceClass}"

@@ -89,7 +89,8 @@ def _list_releasable_claims(
             result = _release_claim_of_group(request, unavailable, snap, out.actions, given_up)
         except pod_claims.ClaimError as error:
             result = status.error(plugin.name, str(error))
-    result = result or status.unschedulable(plugin.name, fit_reasons.NO_CLAIM_TO_RELEASE)
+    reasons = deallocation.RELEASED if out.actions else deallocation.NOTHING_TO_RELEASE
+    result = result or status.unschedulable(plugin.name, fit_reasons.NO_CLAIM_TO_RELEASE, reasons=reasons)
     out.status.CopyFrom(wire_status.to_message(result))
     return out
 
@@ -143,12 +144,12 @@ def _release_claim_of_group(
         if deallocation.is_used_by_nobody_else(claim, uid):
             if claim.metadata.uid not in given_up and claim.status.HasField("allocation"):
                 actions.append(deallocation.release_action(pod, claim, user_uid=uid))
-            return status.unschedulable(SPEC.name, _FREED)
+            return status.unschedulable(SPEC.name, _FREED, reasons=deallocation.RELEASED)
     for claim in () if group is None else pod_claims.claims_of_group(group, snap):
         if claim.status.HasField("allocation") and pod_claims.is_reserved_for(claim, pod.uid, identity.name):
             leaving = bind_pb2.RemoveClaimUser(
                 namespace=claim.metadata.namespace, name=claim.metadata.name, uid=claim.metadata.uid, user_uid=uid
             )
             actions.append(bind_pb2.Action(pod=pod, remove_claim_user=leaving))
-            return status.unresolvable(SPEC.name, _LEFT)
+            return status.unresolvable(SPEC.name, _LEFT, reasons=deallocation.RELEASED)
     return None

@@ -21,6 +21,8 @@ from trireme.snapshot import arrays, snapshot
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
 from trireme.wire import status as wire_status
 
+RELEASED = (status.Reason("claimReleased"),)
+NOTHING_TO_RELEASE = (status.Reason("noClaimToRelease"),)
 _FREED = "deallocation of ResourceClaim completed"
 _DELETED = "deletion of ResourceClaim completed"
 
@@ -32,6 +34,7 @@ class Deallocation:
 
     def __init__(self, plugin: device_filter.DynamicResourcesFilter) -> None:
         self._plugin = plugin
+        self._none = status.unschedulable(self.name, reasons=NOTHING_TO_RELEASE)
 
     async def post_filter(
         self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
@@ -42,7 +45,7 @@ class Deallocation:
         plugin's turn: kube-scheduler does not find what it keeps there.
         """
         if context.chain.skips_class(self.name, context.pod_class):
-            return _response_with_actions(status.unschedulable(self.name))
+            return _response_with_actions(self._none)
         if context.pre_filter is not None and not self._was_filter_called(context):
             return _response_with_actions(status.error(self.name, "not found"))
         metadata = context.cycle.pod.metadata
@@ -50,13 +53,13 @@ class Deallocation:
         claims = self._plugin.unavailable_claims(context.pod_class, snap, self._slots_refused_for_claims(context, snap))
         for claim in claims:
             if is_used_by_nobody_else(claim, pod.uid):
-                return _response_with_actions(status.unschedulable(self.name, _FREED), release_action(pod, claim))
+                freed = status.unschedulable(self.name, _FREED, reasons=RELEASED)
+                return _response_with_actions(freed, release_action(pod, claim))
         stale = self._plugin.stale_claim(context.pod_class, snap, pod.uid)
         if stale is not None and context.pre_filter is None:
-            return _response_with_actions(
-                status.unschedulable(self.name, _DELETED), release_action(pod, stale, delete=True)
-            )
-        return _response_with_actions(status.unschedulable(self.name))
+            deleted = status.unschedulable(self.name, _DELETED, reasons=RELEASED)
+            return _response_with_actions(deleted, release_action(pod, stale, delete=True))
+        return _response_with_actions(self._none)
 
     def _was_filter_called(self, context: post_filter_context.PostFilterContext) -> bool:
         """Whether this plugin's PreFilter ran: no plugin before it in the profile had refused all nodes."""

@@ -19,10 +19,20 @@ class GangPlacementFeasible:
         if scheduled >= min_count:
             return status.SUCCESS
         counts = f"{scheduled} scheduled, {unschedulable} unschedulable, {remaining} not-evaluated"
+        reason = status.Reason.of(
+            "minimumNotMet",
+            {
+                "required": min_count,
+                "scheduled": scheduled,
+                "unschedulable": unschedulable,
+                "notEvaluated": remaining,
+            },
+        )
         threshold = f"scheduling policy's minimum threshold ({min_count})"
         if scheduled + remaining < min_count:
-            return status.unschedulable(SPEC.name, f"{threshold} cannot be satisfied: {counts}")
-        return status.Status(status.Code.WAIT, SPEC.name, (f"{threshold} is not yet satisfied: {counts}",))
+            return status.unschedulable(SPEC.name, f"{threshold} cannot be satisfied: {counts}", reasons=(reason,))
+        text = f"{threshold} is not yet satisfied: {counts}"
+        return status.Status(status.Code.WAIT, SPEC.name, (text,), (reason,))
 
 
 def make() -> GangPlacementFeasible:

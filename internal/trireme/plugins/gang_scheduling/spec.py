@@ -9,5 +9,6 @@ SPEC = PluginSpec(
     pod_fields=("metadata.namespace", "spec.schedulingGroup"),
     implementations={ExtensionPoint.PLACEMENT_FEASIBLE: LazyImport(".placement_feasible:make")},
     events_to_register=LazyImport(".hints:events_to_register"),
+    explain=LazyImport(".explain:REASONS"),
     role=Role.GANGS,
 )

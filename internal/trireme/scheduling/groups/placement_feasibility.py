@@ -146,5 +146,5 @@ def _group_status(answer: status.Status) -> GroupStatus:
     """The group's status that follows from a plugin's."""
     code = _CODES.get(answer.code, GroupCode.ERROR)
     if code is GroupCode.ERROR:
-        return GroupStatus(code, f"{_FAILED}{answer.message}")
-    return GroupStatus(code, answer.message, frozenset({answer.plugin} - {""}))
+        return GroupStatus(code, f"{_FAILED}{answer.message}", (answer,))
+    return GroupStatus(code, answer.message, (answer,), frozenset({answer.plugin} - {""}))

@@ -45,8 +45,13 @@ class PodGroupAssembly:
         random: ports.Random,
         *,
         roles: profile_roles.ProfileRoles,
+        json_conditions: bool = False,
     ) -> None:
-        """`send` has bind write a condition; `preempting_for`: whether a preemptor's victims are being deleted."""
+        """`send` has bind write a condition; `preempting_for`: whether a preemptor's victims are being deleted.
+
+        `json_conditions`: messages of conditions are JSON, with the codes of reasons.
+        """
+        self._json_conditions = json_conditions
         self._features = features
         self._roles = roles
         self._clocks = clocks
@@ -116,7 +121,9 @@ class PodGroupAssembly:
             post_filters=post_filters,
             preemptions=preemptions,
             binding=binding,
-            group_reporter=pod_group_reporter.PodGroupReporter(reporter, self._conditions),
+            group_reporter=pod_group_reporter.PodGroupReporter(
+                reporter, self._conditions, json_conditions=self._json_conditions
+            ),
             limit=limit,
             asynchronous=self._features.enabled("SchedulerAsyncPreemption"),
         ).run

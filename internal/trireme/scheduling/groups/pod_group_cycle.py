@@ -105,7 +105,8 @@ class PodGroupCycle:
         self._observer.on_group_popped(members)
         if tree is None:
             text = f'{group.group_key.kind}.scheduling.k8s.io "{group.name}" not found'
-            self._reporter.report_failures(members, Failure(text, nominated_node=""))
+            reasons = (status.Reason.of("groupNotFound", {"group": group.name}),)
+            self._reporter.report_failures(members, Failure(text, nominated_node="", reasons=reasons))
             return GroupAttemptResult.ERROR
         disagreement = pod_group_agreement.find_disagreement(self._cache, group, tree, members)
         if disagreement:

@@ -103,7 +103,7 @@ class PodGroupPlacements:
                 if any(result.placed_members()):
                     return result
                 why = "nominated placement is feasible but no pending pod was scheduled"
-                result.status = GroupStatus(GroupCode.UNSCHEDULABLE, why)
+                result.status = GroupStatus(GroupCode.UNSCHEDULABLE, why, (_refused(why, "noPodPlaced"),))
             if result.succeeded:
                 self._trials.unassume_all(list(result.placed_members()))
                 found.append((placement, result))
@@ -152,7 +152,10 @@ class PodGroupPlacements:
                 result.children.append(tried)
                 if tried.status.code is GroupCode.ERROR:
                     text = f'evaluation failed due to child "{child.name}" error: {tried.status.message}'
-                    prospect = GroupStatus(GroupCode.ERROR, f'composite pod group "{node.name}" {text}')
+                    text = f'composite pod group "{node.name}" {text}'
+                    reason = status.Reason.of("childFailed", {"group": child.name})
+                    causes = (status.error("", text, reasons=(reason,)), *tried.status.causes)
+                    prospect = GroupStatus(GroupCode.ERROR, text, causes)
                     break
                 progress = progress.after(tried.succeeded)
                 attempts = [member for each in result.children for member in each.placed_members()]
@@ -208,7 +211,8 @@ class PodGroupPlacements:
             return (around,)
         merged = functools.reduce(placement_merging.intersect, of_each)
         if not merged:
-            return GroupStatus(GroupCode.UNSCHEDULABLE, "no feasible merged placements found", no_placement=True)
+            text = "no feasible merged placements found"
+            return GroupStatus(GroupCode.UNSCHEDULABLE, text, (_refused(text, "noPlacement"),), no_placement=True)
         return [GroupPlacement(domain, slots) for domain, slots in merged]
 
     def _run_generator(
@@ -235,9 +239,12 @@ class PodGroupPlacements:
         self._observer.on_plugin_run(_GENERATE, name, code, self._observer.clock() - started)
         wrong = wrong or placement_merging.find_wrong_name(found or ())
         if wrong:
-            return GroupStatus(GroupCode.ERROR, wrong, plugins)
+            cause = status.error(name, wrong, reasons=(status.Reason("placementInvalid"),))
+            return GroupStatus(GroupCode.ERROR, wrong, (cause,), plugins)
         if found is not None and not found:
-            return GroupStatus(GroupCode.UNSCHEDULABLE, "no feasible placements found", plugins, no_placement=True)
+            text = "no feasible placements found"
+            cause = _refused(text, "noPlacement", name)
+            return GroupStatus(GroupCode.UNSCHEDULABLE, text, (cause,), plugins, no_placement=True)
         return found
 
     def _slots_and_labels(self, around: GroupPlacement | None) -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -274,7 +281,8 @@ class PodGroupPlacements:
             return PodGroupResult(node, result)
         failed = await self._trials.reassume(list(result.placed_members()))
         if failed:
-            return PodGroupResult(node, GroupStatus(GroupCode.ERROR, f"failed to assume the subtree: {failed}"))
+            text = f"failed to assume the subtree: {failed}"
+            return PodGroupResult(node, GroupStatus(GroupCode.ERROR, text, (_failed(text, "assumeFailed"),)))
         return result
 
     async def _best_scored_result(
@@ -301,11 +309,12 @@ class PodGroupPlacements:
             response = await self._evaluators.score_pod_group_placements(message)
             code = wire_status.from_message(response.status).code
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return GroupStatus(GroupCode.ERROR, str(error))
+            return GroupStatus(GroupCode.ERROR, str(error), (_failed(str(error), "phaseFailed"),))
         finally:
             self._observer.on_extension_point_run(_SCORE, code, record.profile, self._observer.clock() - started)
         if code is not status.Code.SUCCESS:
-            return GroupStatus(GroupCode.ERROR, ", ".join(response.status.messages))
+            text = ", ".join(response.status.messages)
+            return GroupStatus(GroupCode.ERROR, text, (_failed(text, "scoringFailed", response.status.plugin),))
         rated = [(total, self._random(), number) for number, total in enumerate(response.totals)]
         return found[max(rated)[2]][1]
 
@@ -313,4 +322,14 @@ class PodGroupPlacements:
 def _status_without_feasible_placement(count: int, first: GroupStatus) -> GroupStatus:
     """The status of a group that fits in none of `count` placements: their number, and the first one's status."""
     text = f"0/{count} placements are available, first placement status: {first.message}"
-    return GroupStatus(GroupCode.UNSCHEDULABLE, text, first.plugins)
+    reason = status.Reason.of("noPlacementFits", {"placements": count})
+    causes = (status.unschedulable("", text, reasons=(reason,)), *first.causes)
+    return GroupStatus(GroupCode.UNSCHEDULABLE, text, causes, first.plugins)
+
+
+def _refused(text: str, code: str, plugin: str = "") -> status.Status:
+    return status.unschedulable(plugin, text, reasons=(status.Reason(code),))
+
+
+def _failed(text: str, code: str, plugin: str = "") -> status.Status:
+    return status.error(plugin, text, reasons=(status.Reason(code),))

@@ -24,6 +24,7 @@ from trireme.registry import group_plugins, in_tree
 from trireme.scheduling import ports
 from trireme.scheduling.groups.pod_group_results import (
     GroupCode,
+    GroupStatus,
     MemberAttempt,
     PodGroupRequest,
     PodGroupResult,
@@ -58,10 +59,14 @@ class _HasIdentity(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodGroupPostFilterResult:
-    """The result of the plugins. On SUCCESS these members (UID) are nominated for nodes, and the actions make room."""
+    """The result of the plugins. On SUCCESS these members (UID) are nominated for nodes, and the actions make room.
+
+    `causes`: the statuses of the plugins that make none.
+    """
 
     code: status.Code
     message: str
+    causes: tuple[status.Status, ...]
     nominated: Mapping[str, str] = dataclasses.field(default_factory=dict)
     actions: Sequence[bind_pb2.Action] = ()
 
@@ -106,6 +111,7 @@ class PodGroupPostFilters:
         error. The actions of the plugins before are in the result in each case. A plugin of an unknown kind is skipped.
         """
         texts = []
+        causes: list[status.Status] = []
         actions: list[bind_pb2.Action] = []
         for plugin in self._plugins.get(request.profile, ()):
             started = self._observer.clock()
@@ -126,8 +132,9 @@ class PodGroupPostFilters:
                     result, code=status.Code.ERROR, message=_plugin_error_text(plugin, result.message)
                 )
             texts.append(result.message)
+            causes.extend(result.causes)
         text = ", ".join(text for text in texts if text)
-        return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
+        return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, text, tuple(causes), actions=tuple(actions))
 
     async def _list_claims_to_release(
         self, request: PodGroupRequest, tried: Sequence[MemberAttempt]
@@ -138,21 +145,23 @@ class PodGroupPostFilters:
         """
         group = request.tree.message
         if isinstance(group, scheduling_pb2.CompositePodGroup):
-            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "")
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "", ())
         if self._topology and group.spec.HasField("scheduling_constraints"):
-            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "")
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "", ())
         if not tried:
-            return PodGroupPostFilterResult(status.Code.ERROR, "not found")
+            return PodGroupPostFilterResult(status.Code.ERROR, "not found", (_failed("not found", "failed"),))
         of_group = self._group_claims and bool(group.spec.resource_claims)
         if not of_group and not any(self._cache.registry.is_of_one_pod(member.pod.record.class_id) for member in tried):
-            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, fit_reasons.NO_CLAIM_TO_RELEASE)
+            text = fit_reasons.NO_CLAIM_TO_RELEASE
+            cause = status.unschedulable("", text, reasons=(status.Reason("noClaimToRelease"),))
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, text, (cause,))
         message = self._list_claims_request(request, group, tried)
         try:
             response = await self._evaluators.list_releasable_claims(message)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return PodGroupPostFilterResult(status.Code.ERROR, str(error))
-        code = wire_status.from_message(response.status).code
-        return PodGroupPostFilterResult(code, ", ".join(response.status.messages), actions=tuple(response.actions))
+            return PodGroupPostFilterResult(status.Code.ERROR, str(error), (_failed(str(error), "phaseFailed"),))
+        answer = wire_status.from_message(response.status)
+        return PodGroupPostFilterResult(answer.code, answer.message, _causes(answer), actions=tuple(response.actions))
 
     def _list_claims_request(
         self, request: PodGroupRequest, group: scheduling_pb2.PodGroup, tried: Sequence[MemberAttempt]
@@ -193,7 +202,8 @@ class PodGroupPostFilters:
             self._observer.on_group_preemption_evaluated(kind, result.code, self._observer.clock() - started)
             return result
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return PodGroupPostFilterResult(status.Code.ERROR, f"{post_filter_context.GROUP_TEXT_PREFIX}{error}")
+            text = f"{post_filter_context.GROUP_TEXT_PREFIX}{error}"
+            return PodGroupPostFilterResult(status.Code.ERROR, text, (_failed(text, "phaseFailed"),))
 
     async def _hide_and_select_victims(
         self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
@@ -223,7 +233,8 @@ class PodGroupPostFilters:
         if not result.succeeded:
             unschedulable = result.status.code is GroupCode.UNSCHEDULABLE
             code = status.Code.UNSCHEDULABLE if unschedulable else status.Code.ERROR
-            return PodGroupPostFilterResult(code, f"{post_filter_context.GROUP_TEXT_PREFIX}{result.status.message}")
+            text = f"{post_filter_context.GROUP_TEXT_PREFIX}{result.status.message}"
+            return PodGroupPostFilterResult(code, text, _causes_of_trial(result.status, text))
         # As in kube-scheduler, all members that fitted count and are nominated, even if their own group did not fit.
         proposed = [(member, member.assumed) for member in result.fitting_members() if member.assumed is not None]
         try:
@@ -253,12 +264,29 @@ class PodGroupPostFilters:
 def failed_preemption_result(failure: str) -> PodGroupPostFilterResult:
     """The result of preemption if victims were found and could not be deleted."""
     text = _plugin_error_text(in_tree.PREEMPTION_PLUGIN, f"{post_filter_context.GROUP_TEXT_PREFIX}{failure}")
-    return PodGroupPostFilterResult(status.Code.ERROR, text)
+    return PodGroupPostFilterResult(status.Code.ERROR, text, (_failed(text, "evictionFailed"),))
 
 
 def _plugin_error_text(plugin: str, message: str) -> str:
     """The error of a plugin in kube-scheduler's words."""
     return f'error in "{plugin}" PodGroupPostFilter plugins: {message}'
+
+
+def _causes(answer: status.Status) -> tuple[status.Status, ...]:
+    """What a plugin's status adds to why the group does not fit; of one that says nothing: nothing."""
+    return (answer,) if answer.messages and answer.code is not status.Code.SUCCESS else ()
+
+
+def _causes_of_trial(found: GroupStatus, text: str) -> tuple[status.Status, ...]:
+    """Why the group does not fit without the potential victims."""
+    if found.code is GroupCode.ERROR:
+        return found.causes
+    reasons = (status.Reason("victimsNotEnough"),)
+    return (status.unschedulable(in_tree.PREEMPTION_PLUGIN, text, reasons=reasons),)
+
+
+def _failed(text: str, code: str) -> status.Status:
+    return status.error("", text, reasons=(status.Reason(code),))
 
 
 def _identity(named: _HasIdentity) -> cycle_pb2.PodIdentity:
@@ -269,7 +297,7 @@ def _result_from_status(
     message: status_pb2.Status, actions: Sequence[bind_pb2.Action], nominated: Mapping[str, str]
 ) -> PodGroupPostFilterResult:
     """The result by a plugin's status: actions and nominations count only with SUCCESS."""
-    code, text = wire_status.from_message(message).code, ", ".join(message.messages)
-    if code is not status.Code.SUCCESS:
-        return PodGroupPostFilterResult(code, text)
-    return PodGroupPostFilterResult(code, text, nominated, tuple(actions))
+    answer, text = wire_status.from_message(message), ", ".join(message.messages)
+    if answer.code is not status.Code.SUCCESS:
+        return PodGroupPostFilterResult(answer.code, text, _causes(answer))
+    return PodGroupPostFilterResult(answer.code, text, (), nominated, tuple(actions))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.queueing.groups import forest
-from trireme.scheduling import attempt_reporter, failure
+from trireme.scheduling import attempt_reporter, condition_message, failure
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_conditions, pod_group_post_filters, pod_group_results
 from trireme.scheduling.groups.pod_group_results import (
@@ -28,16 +28,23 @@ class PodGroupReporter:
     """Reports to the members' queue entries and events, and to the conditions of groups."""
 
     def __init__(
-        self, reporter: attempt_reporter.AttemptReporter, conditions: pod_group_conditions.PodGroupConditions
+        self,
+        reporter: attempt_reporter.AttemptReporter,
+        conditions: pod_group_conditions.PodGroupConditions,
+        *,
+        json_conditions: bool = False,
     ) -> None:
+        """`json_conditions`: messages of conditions are JSON, with the codes of reasons."""
         self._reporter = reporter
         self._conditions = conditions
+        self._json_conditions = json_conditions
 
     def report_error(self, tree: forest.GroupNode, members: Sequence[queued_pod.QueuedPodInfo], text: str) -> None:
         """Report that the tree's objects contradict each other: this text goes to each member and each group."""
-        self._reporter.report_failures(members, Failure(text, nominated_node=""))
+        of_members = Failure(text, nominated_node="", reasons=(status.Reason("groupsDisagree"),))
+        self._reporter.report_failures(members, of_members)
         for node in tree.nodes():
-            self._conditions.set_error(node.message, text)
+            self._conditions.set_error(node.message, condition_message.of(of_members, self._json_conditions))
 
     def report_result(
         self,
@@ -77,13 +84,17 @@ class PodGroupReporter:
         nodes, of_group = nominated or {}, None
         parent = f'parent pod group "{result.node.name}"'
         if final.code is GroupCode.ERROR:
-            of_group = Failure(f"{parent} encountered an error", nominated_node="")
+            refusals = _refusals_with_group("groupFailed", result.node.name, f"{parent} encountered an error", final)
+            of_group = Failure(f"{parent} encountered an error", nominated_node="", refusals=refusals)
         elif result.status.no_placement:
             # kube-scheduler returns this status as it is, not as a podGroupFitError: its pods get the message itself,
             # and no plugin that an event would have to help.
-            of_group = Failure(result.status.message, nominated_node="", unschedulable=True)
+            refusals = _refusals_with_group("groupUnschedulable", result.node.name, f"{parent} is unschedulable", final)
+            of_group = Failure(result.status.message, nominated_node="", unschedulable=True, refusals=refusals)
         elif final.code is GroupCode.UNSCHEDULABLE:
-            of_group = Failure(f"{parent} is unschedulable", final.plugins, nominated_node="", unschedulable=True)
+            text = f"{parent} is unschedulable"
+            refusals = _refusals_with_group("groupUnschedulable", result.node.name, text, final)
+            of_group = Failure(text, final.plugins, nominated_node="", unschedulable=True, refusals=refusals)
         for member in result.attempts:
             failure, node = member.failure, nodes.get(member.pod.uid)
             if failure is None or (final.code is GroupCode.ERROR and not member.failed_by_error):
@@ -101,7 +112,11 @@ class PodGroupReporter:
             GroupCode.SUCCESS: pod_group_conditions.SCHEDULED_REASON,
             GroupCode.UNSCHEDULABLE: failure.UNSCHEDULABLE_REASON,
         }.get(final.code, failure.SCHEDULER_ERROR_REASON)
-        self._conditions.set_condition(group, reason, final.message)
+        message = final.message
+        if final.code is not GroupCode.SUCCESS:
+            of_group = Failure(message, refusals=final.as_refusals())
+            message = condition_message.of(of_group, self._json_conditions)
+        self._conditions.set_condition(group, reason, message)
 
 
 def _status_after_post_filter(
@@ -109,9 +124,16 @@ def _status_after_post_filter(
 ) -> GroupStatus:
     """The group's status after PodGroupPostFilter, with its message."""
     if post_filter.code is status.Code.ERROR:
-        return GroupStatus(GroupCode.ERROR, post_filter.message)
+        return GroupStatus(GroupCode.ERROR, post_filter.message, post_filter.causes)
     texts = filter(None, (final.message, post_filter.message))
-    return dataclasses.replace(final, message=", ".join(texts))
+    return dataclasses.replace(final, message=", ".join(texts), causes=(*final.causes, *post_filter.causes))
+
+
+def _refusals_with_group(code: str, group: str, text: str, final: GroupStatus) -> tuple[tuple[status.Status, int], ...]:
+    """The statuses of a pod that fails with its group: that it does, and the group's."""
+    kind = status.Code.ERROR if final.code is GroupCode.ERROR else status.Code.UNSCHEDULABLE
+    reasons = (status.Reason.of(code, {"group": group}),)
+    return (status.Status(kind, "", (text,), reasons), 0), *final.as_refusals()
 
 
 def _log_attempt(result: PodGroupResult, final: GroupStatus, room_made: bool, members: int) -> None:

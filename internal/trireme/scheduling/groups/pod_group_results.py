@@ -12,6 +12,7 @@ import dataclasses
 import enum
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
+from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.queueing.groups import forest, queued_group
 from trireme.scheduling import assumed_pod
@@ -33,11 +34,13 @@ class GroupCode(enum.Enum):
 class GroupStatus:
     """A code with the reason, for events and conditions. `plugins`: those that it is of.
 
-    `no_placement`: there is no placement to try the group in.
+    `causes` say it as data, with the statuses behind it, and are empty for SUCCESS alone. `no_placement`: there is no
+    placement to try the group in.
     """
 
     code: GroupCode
-    message: str = ""
+    message: str
+    causes: tuple[status.Status, ...]
     plugins: frozenset[str] = frozenset()
     no_placement: bool = False
 
@@ -46,9 +49,16 @@ class GroupStatus:
         """Whether nothing more of the group is tried."""
         return self.code in (GroupCode.UNSCHEDULABLE, GroupCode.ERROR)
 
+    def as_refusals(self) -> tuple[tuple[status.Status, int], ...]:
+        """The causes as refusals of a failure, each of no node."""
+        return tuple((cause, 0) for cause in self.causes)
+
     def at_end(self) -> "GroupStatus":
         """The status if nothing more is tried: what waits for more is unschedulable."""
-        return dataclasses.replace(self, code=GroupCode.UNSCHEDULABLE) if self.code is GroupCode.WAIT else self
+        if self.code is not GroupCode.WAIT:
+            return self
+        causes = tuple(dataclasses.replace(cause, code=status.Code.UNSCHEDULABLE) for cause in self.causes)
+        return dataclasses.replace(self, code=GroupCode.UNSCHEDULABLE, causes=causes)
 
 
 @dataclasses.dataclass(slots=True)
@@ -134,7 +144,9 @@ TryGroup = Callable[[PodGroupRequest], Awaitable[PodGroupResult]]
 def unschedulable_if_none_placed(result: PodGroupResult) -> PodGroupResult:
     """The result for the whole tree: without any pod placed it is unschedulable."""
     if result.succeeded and not any(result.placed_members()):
-        result.status = GroupStatus(GroupCode.UNSCHEDULABLE, "no pods were schedulable")
+        text = "no pods were schedulable"
+        cause = status.unschedulable("", text, reasons=(status.Reason("noPodPlaced"),))
+        result.status = GroupStatus(GroupCode.UNSCHEDULABLE, text, (cause,))
     return result
 
 
@@ -166,6 +178,11 @@ def _is_error(result: PodGroupResult) -> bool:
 def _status_below(failed: PodGroupResult) -> GroupStatus:
     """The status of a group that fails because of this one above it."""
     name = f'ancestor composite pod group "{failed.node.name}"'
+    above = {"group": failed.node.name}
     if _is_error(failed):
-        return GroupStatus(GroupCode.ERROR, f"{name} encountered an error")
-    return GroupStatus(GroupCode.UNSCHEDULABLE, f"{name} is unschedulable", failed.status.plugins)
+        text = f"{name} encountered an error"
+        cause = status.error("", text, reasons=(status.Reason.of("ancestorFailed", above),))
+        return GroupStatus(GroupCode.ERROR, text, (cause, *failed.status.causes))
+    text = f"{name} is unschedulable"
+    cause = status.unschedulable("", text, reasons=(status.Reason.of("ancestorUnschedulable", above),))
+    return GroupStatus(GroupCode.UNSCHEDULABLE, text, (cause, *failed.status.causes), failed.status.plugins)

@@ -17,6 +17,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
 from trireme.cache import cluster_cache
+from trireme.framework import status
 from trireme.plugin_api.placements import PlacementProgress
 from trireme.queueing import queued_pod, scheduling_queue
 from trireme.queueing.groups import forest, queued_group
@@ -127,7 +128,9 @@ class PodGroupTrials:
             failed = attempts[before + len(steps)].failure if before + len(steps) < len(attempts) else None
             if failed is not None:
                 self._undo_behind(attempts, before + len(steps) + 1)
-                return GroupStatus(GroupCode.ERROR, f"failed to schedule other pod from a pod group: {failed.message}")
+                text = f"failed to schedule other pod from a pod group: {failed.message}"
+                cause = status.error("", text, reasons=(status.Reason("memberFailed"),))
+                return GroupStatus(GroupCode.ERROR, text, (cause, failed.statuses[0][0]))
         return prospect.at_end()
 
     def _undo_behind(self, attempts: list[MemberAttempt], kept: int) -> None:
@@ -229,7 +232,8 @@ class PodGroupTrials:
             while len(attempts) < len(pods):
                 attempts += await self._attempt_once(pods[len(attempts) :], within)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            attempts.append(MemberAttempt(pods[len(attempts)], failure=Failure(str(error), nominated_node="")))
+            failure = Failure(str(error), nominated_node="", reasons=(status.Reason("phaseFailed"),))
+            attempts.append(MemberAttempt(pods[len(attempts)], failure=failure))
         except BaseException:
             self.unassume_all(attempts)
             raise
@@ -246,7 +250,8 @@ class PodGroupTrials:
         started = self._observer.clock()
         record = pods[0].record
         if not record.class_id:
-            return [MemberAttempt(pod, failure=Failure(record.pod.invalid)) for pod in pods]
+            invalid = Failure(record.pod.invalid, reasons=(status.Reason("podInvalid"),))
+            return [MemberAttempt(pod, failure=invalid) for pod in pods]
         made = await self._attempts.attempt((record.profile, record.class_id), pods, within)
         if made.placed is not None:
             return self._attempts_of_placed(made.pods, made.placed)
@@ -276,7 +281,8 @@ class PodGroupTrials:
             elif pod.uid in failures:
                 attempts.append(MemberAttempt(pod, failure=failures[pod.uid], columns=columns))
             elif not pod.in_attempt:
-                attempts.append(MemberAttempt(pod, failure=Failure("the pod is gone", unschedulable=True)))
+                gone = Failure("the pod is gone", unschedulable=True, reasons=(status.Reason("podGone"),))
+                attempts.append(MemberAttempt(pod, failure=gone))
             else:
                 break
         return attempts

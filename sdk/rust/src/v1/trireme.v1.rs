@@ -3501,6 +3501,9 @@ pub struct PreemptionExplanation {
     /// OPTIONAL. Of a group: where its members would be once the victims are gone.
     #[prost(message, repeated, tag = "14")]
     pub placements: ::prost::alloc::vec::Vec<BatchPlacement>,
+    /// OPTIONAL. Why nobody is evicted, as data; none: somebody was or would be.
+    #[prost(message, repeated, tag = "15")]
+    pub reasons: ::prost::alloc::vec::Vec<Reason>,
 }
 /// PreemptionPod is a pod that is evicted or stays.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -7784,6 +7787,9 @@ pub struct PostFilterResponse {
     /// OPTIONAL. Set where the actions make room: what that costs.
     #[prost(message, optional, tag = "5")]
     pub disruption: ::core::option::Option<Disruption>,
+    /// OPTIONAL. Of several plugins together: the refusal of each that says something, with its own name and reasons.
+    #[prost(message, repeated, tag = "6")]
+    pub refusals: ::prost::alloc::vec::Vec<Status>,
 }
 /// Placement is one pod on one node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -11,11 +11,12 @@ import pytest
 from tests.helpers import phase_calls
 from tests.helpers.phase_calls import context
 from tests.helpers.preemption_cluster import FILTERS, PREEMPTOR, Preemption, pod_of_priority
-from trireme.evaluation.preemption import dry_run
+from trireme.evaluation.preemption import dry_run, post_filter_plugins
 from trireme.framework import status
 from trireme.snapshot import arrays, pods
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, meta_pb2, policy_pb2, snapshot_pb2, status_pb2
 from trireme.wire import identities, node_columns
+from trireme.wire import status as wire_status
 
 
 def _victims(answer: filter_pb2.PostFilterResponse) -> list[str]:
@@ -172,6 +173,39 @@ async def test_the_status_says_why_a_pod_may_not_preempt() -> None:
     assert _text(answer) == "preemption: not eligible due to a terminating pod on the nominated node."
     case.builder.add_class(PREEMPTOR + 1, pod_of_priority(100, "2", preemptionPolicy="Never"))
     assert _text(await case.again(number=PREEMPTOR + 1)) == "preemption: not eligible due to preemptionPolicy=Never."
+
+
+class _Answering:
+    """A PostFilter plugin that answers the same about each pod."""
+
+    remote = False
+
+    def __init__(self, name: str, text: str, code: str) -> None:
+        self.name = name
+        answer = status.unschedulable(name, *filter(None, [text]), reasons=(status.Reason(code),))
+        self.answer = filter_pb2.PostFilterResponse(status=wire_status.to_message(answer))
+
+    async def post_filter(self, *_: object) -> filter_pb2.PostFilterResponse:
+        return self.answer
+
+
+async def test_each_plugin_that_says_something_has_a_status_of_its_own() -> None:
+    """Reasons beside another plugin's name would be looked up in vain."""
+    nowhere: Any = None
+    plugins = _Answering("Silent", "", "nothing"), _Answering("A", "a", "one"), _Answering("B", "b", "two")
+    found = await post_filter_plugins.run_in_order(plugins, nowhere, nowhere)
+    assert isinstance(found, filter_pb2.PostFilterResponse)
+    assert (found.status.plugin, _text(found), list(found.status.reasons)) == ("Silent", "a, b", [])
+    assert [(each.plugin, each.reasons[0].code) for each in found.refusals] == [("A", "one"), ("B", "two")]
+    failing = _Answering("C", "c", "three")
+    failing.answer.status.code = status_pb2.CODE_ERROR
+    failing.answer.refusals.add(plugin="A", messages=["not by A"])
+    ended = await post_filter_plugins.run_in_order([failing], nowhere, nowhere)
+    assert isinstance(ended, filter_pb2.PostFilterResponse)
+    assert (ended.status.plugin, list(ended.refusals)) == ("C", []), "a plugin speaks for itself alone"
+    silent = await post_filter_plugins.run_in_order(plugins[:1], nowhere, nowhere)
+    assert isinstance(silent, filter_pb2.PostFilterResponse)
+    assert (silent.status.plugin, list(silent.refusals)) == ("Silent", [])
 
 
 async def test_why_nothing_helps_is_counted_by_nodes() -> None:

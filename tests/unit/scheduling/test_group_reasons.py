@@ -1,0 +1,169 @@
+"""Codes of pod groups that are not scheduled: in their conditions as JSON, and in the failures of their pods."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.helpers.pod_group_builders import of_groups, pod_group
+from tests.helpers.pod_group_cluster import Cluster
+from trireme.framework import reason_codes
+from trireme.plugins.default_preemption import explain as preemption_reasons
+from trireme.plugins.gang_scheduling import explain as gang_reasons
+from trireme.scheduling import ports
+from trireme.v1 import filter_phase_pb2, status_pb2
+
+_KNOWN = {
+    **reason_codes.OF_ANY,
+    **reason_codes.OF_GROUPS,
+    **reason_codes.OF_SCHEDULER,
+    **gang_reasons.REASONS,
+    **preemption_reasons.REASONS,
+}
+
+
+class _Cluster(Cluster):
+    json_conditions = True
+
+
+def _conditions(cluster: Cluster) -> dict[str, tuple[str, list[str]]]:
+    """The text and the codes of each group's condition, by name; of a scheduled one the text alone."""
+    found = {}
+    for action in cluster.written:
+        message = action.set_group_condition.condition.message
+        document: dict[str, Any] = json.loads(message) if message else {"message": "", "reasons": []}
+        for each in document["reasons"]:
+            assert set(each["parameters"]) == set(_KNOWN[each["code"]].parameters)
+        found[action.pod.name] = document["message"], [each["code"] for each in document["reasons"]]
+    return found
+
+
+def _codes(cluster: Cluster, pod: str) -> list[str]:
+    """All codes of the pod's failure: that of its group first."""
+    return [reason.code for status, _ in cluster.failures[pod].statuses for reason in status.reasons]
+
+
+async def test_a_gang_of_which_too_few_fit() -> None:
+    cluster = _Cluster([1])
+    cluster.group(pod_group("g", 3))
+    for number, kind in enumerate("abc"):
+        cluster.add(f"p{number}", "g", kind, now=1_000_000.0 + number)
+    await cluster.run()
+    text, codes = _conditions(cluster)["g"]
+    assert (text.startswith("scheduling policy's minimum threshold (3)"), codes) == (True, ["minimumNotMet"])
+    assert _codes(cluster, "p2") == ["groupUnschedulable", "minimumNotMet"]
+    of_group = cluster.failures["p2"].statuses[1][0]
+    assert (of_group.plugin, dict(of_group.reasons[0].parameters)) == (
+        "GangScheduling",
+        {"required": "3", "scheduled": "1", "unschedulable": "1", "notEvaluated": "1"},
+    )
+    assert cluster.failures["p2"].statuses[0][0].reasons[0].parameters == (("group", "g"),)
+
+
+async def test_without_the_setting_the_condition_is_a_text() -> None:
+    cluster = Cluster([1])
+    cluster.group(pod_group("g", 3))
+    for number in range(3):
+        cluster.add(f"p{number}", "g")
+    await cluster.run()
+    assert cluster.conditions[0][2].startswith("scheduling policy's")
+
+
+async def test_a_phase_that_does_not_answer_is_an_error_of_the_group_and_its_pods() -> None:
+    cluster = _Cluster([2])
+    cluster.group(pod_group("g", 2))
+    cluster.add("p0", "g", "a")
+    cluster.add("p1", "g", "b")
+    cluster.fault = ports.PhaseUnavailable("nobody")
+    await cluster.run()
+    assert _conditions(cluster)["g"][1] == ["memberFailed", "phaseFailed"]
+    assert _codes(cluster, "p0") == ["phaseFailed"]
+    assert _codes(cluster, "p1") == ["groupFailed", "memberFailed", "phaseFailed"]
+
+
+@pytest.mark.parametrize(
+    ("rooms", "racks", "code"),
+    [([1, 1], ["y1", "y2"], "noPlacementFits"), ([2], [""], "noPlacement")],
+    ids=["no domain has room", "no domain"],
+)
+async def test_a_group_that_fits_in_no_domain(rooms: list[int], racks: list[str], code: str) -> None:
+    cluster = _Cluster(rooms, racks=racks, topology=True)
+    group = pod_group("g", 2)
+    group.spec.scheduling_constraints.topology.add(key="rack")
+    cluster.group(group)
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+    await cluster.run()
+    codes = _conditions(cluster)["g"][1]
+    assert codes == ([code, "minimumNotMet"] if code == "noPlacementFits" else [code])
+    if code == "noPlacement":
+        assert _codes(cluster, "p1") == ["groupUnschedulable", "noPlacement"]
+
+
+async def test_groups_below_and_above_one_that_fails() -> None:
+    cluster = _Cluster([2, 1], composite=True)
+    cluster.group(of_groups("root", 2))
+    cluster.group(pod_group("a", 2, parent="root"))
+    cluster.group(pod_group("b", 2, parent="root"))
+    for name in ("a0", "a1", "b0", "b1"):
+        cluster.add(name, name[0])
+    await cluster.run()
+    codes = {name: found for name, (_, found) in _conditions(cluster).items()}
+    assert codes["root"][-1] == "minimumNotMet"
+    assert codes["a"] == ["ancestorUnschedulable", *codes["root"]]
+    assert codes["b"][-1] == "minimumNotMet"
+    assert _codes(cluster, "a0") == ["groupUnschedulable", *codes["a"]]
+
+
+async def test_an_error_below_is_one_of_the_whole_tree() -> None:
+    cluster = _Cluster([2], composite=True)
+    cluster.group(of_groups("root", 2))
+    cluster.group(pod_group("a", 1, parent="root"))
+    cluster.group(pod_group("b", 1, parent="root"))
+    cluster.add("a0", "a")
+    cluster.add("b0", "b")
+    cluster.fault = ports.PhaseUnavailable("nobody")
+    await cluster.run()
+    codes = {name: found for name, (_, found) in _conditions(cluster).items()}
+    assert codes["root"] == ["childFailed", "memberFailed", "phaseFailed"]
+    assert codes["b"] == ["ancestorFailed", *codes["root"]]
+
+
+async def test_objects_that_contradict_each_other() -> None:
+    cluster = _Cluster([2])
+    group = pod_group("g", 1)
+    group.spec.priority = 5
+    cluster.group(group)
+    cluster.add("p0", "g", priority=1)
+    await cluster.run()
+    assert _conditions(cluster)["g"][1] == ["groupsDisagree"]
+    assert _codes(cluster, "p0") == ["groupsDisagree"]
+
+
+async def test_a_preemption_that_does_not_help_adds_why() -> None:
+    cluster = _Cluster([1], post_filters=("DefaultPreemption",))
+    cluster.occupy("low", "n0")
+    cluster.group(pod_group("g", 2))
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+    cluster.victims = ("low",)
+    await cluster.run()
+    assert _conditions(cluster)["g"][1] == ["minimumNotMet", "victimsNotEnough"]
+
+
+async def test_victims_that_cannot_be_deleted() -> None:
+    cluster = _Cluster([1], post_filters=("DefaultPreemption",), asynchronous=False)
+    cluster.occupy("low", "n0")
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    cluster.victims, cluster.refusal = ("low",), "forbidden"
+    cluster.reprieve = _evict_low
+    await cluster.run()
+    assert _conditions(cluster)["g"][1] == ["evictionFailed"]
+    assert _codes(cluster, "p0") == ["groupFailed", "evictionFailed"]
+
+
+def _evict_low(request: Any) -> Any:
+    response = filter_phase_pb2.ReprievePodGroupVictimsResponse(status={"code": status_pb2.CODE_SUCCESS})
+    response.actions.add(pod={"name": "low"}, evict={"message": "go"})
+    return response
