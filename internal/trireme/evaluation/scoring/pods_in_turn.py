@@ -239,15 +239,20 @@ class PodsInTurn:
 
     def _as_keys(self, own: arrays.Int64Array, where: arrays.SlotArray | slice) -> arrays.Int64Array:
         """Make keys of the scores by usage, which are spent. Shapes: (node, class)."""
+        own <<= placement.TIE_BITS
         shared = self._wanted[0].static
         if all(each.static is shared for each in self._wanted):
-            own += shared if isinstance(shared, int) else shared[where][:, None]
+            own += self._static_keys(shared, where)[:, None]
         else:
             for row, each in enumerate(self._wanted):
-                own[:, row] += each.static if isinstance(each.static, int) else each.static[where]
-        own <<= placement.TIE_BITS
-        own += self._ties[where][:, None]
+                own[:, row] += self._static_keys(each.static, where)
         return own
+
+    def _static_keys(self, static: arrays.Int64Array | int, where: arrays.SlotArray | slice) -> arrays.Int64Array:
+        """What no placement changes of the keys of nodes. Shape: (node,)."""
+        totals = static if isinstance(static, int) else static[where]
+        keys: arrays.Int64Array = (totals << placement.TIE_BITS) + self._ties[where]
+        return keys
 
     def _own_scores(self, slots: arrays.SlotArray, scored: Sequence[_Scored], count: int) -> arrays.Int64Array:
         """The weighted sums of the scores of so many classes by usage, with all pods so far.
@@ -255,7 +260,7 @@ class PodsInTurn:
         Shapes: slots ascending (n,), result (n, class).
         """
         usage = self._before.at(slots)
-        total = np.zeros((slots.shape[0], count), dtype=np.int64)
+        total = np.zeros((slots.shape[0], count), dtype=np.int64, order="F")
         for plugin, weight, pods, rows in scored:
             scores = placement.apply_weight(plugin.score_pods(usage, pods), weight)
             if len(rows) == count:
