@@ -20,8 +20,7 @@ from trireme.snapshot import arrays, node_usage
 
 # So many totals are made at once: their arrays stay in the processor's cache.
 _TOTALS_AT_ONCE = 16_384
-# So many pods choose before the nodes that they took are scored again, at first and at most.
-_FIRST_CHOICES = 8
+# So many pods choose, at first and at most, before the nodes that they took are scored again.
 _MOST_CHOICES = 32
 # The key of a node that takes no pod.
 _CLOSED = -1
@@ -141,7 +140,7 @@ class PodsInTurn:
         """
         rows = [row for row, each in enumerate(self._wanted) for _ in range(each.count)]
         out: list[list[ChosenSlot]] = [[] for _ in self._wanted]
-        at, choices = 0, _FIRST_CHOICES
+        at, choices = 0, _MOST_CHOICES
         while at < len(rows):
             part = rows[at : at + choices]
             chosen = self._choose(part, begun=bool(out[part[0]]))
