@@ -19,7 +19,7 @@ from trireme.plugin_api import scorers
 from trireme.snapshot import arrays, node_usage
 
 # So many totals are made at once: their arrays stay in the processor's cache.
-_TOTALS_AT_ONCE = 16_384
+_TOTALS_AT_ONCE = 32_768
 # So many pods choose, at first and at most, before the nodes that they took are scored again.
 _MOST_CHOICES = 32
 # The key of a node that takes no pod.
@@ -126,11 +126,11 @@ class PodsInTurn:
         self._taken = set(before.slots.tolist())
         self._scorers = _scorers_of(wanted)
         self._demands = [each.demand for each in wanted]
+        self._open_counts = np.array([np.count_nonzero(each.opened) for each in wanted])
         # Of each node and class the total and, below it, the node's place among equals. Shape: (class, slot).
         self._keys = self._make_keys(wanted[0].opened.shape[0])
         if before.slots.size:
-            self._keys[:, before.slots] = self._keys_of_slots(before.slots)
-        self._open_counts = np.count_nonzero(self._keys >= 0, axis=1)
+            self._write_keys(before.slots, self._keys_of_slots(before.slots))
 
     def place(self) -> list[list[ChosenSlot]]:
         """The nodes of the pods, by class.
@@ -195,11 +195,15 @@ class PodsInTurn:
                 kept = int(better.argmax())
                 self._before.remove_last(len(chosen) - kept)
                 slots, keys = slots[:kept], keys[:, :kept]
+        self._write_keys(slots, keys)
+        self._taken.update(slots.tolist())
+        return kept
+
+    def _write_keys(self, slots: arrays.SlotArray, keys: arrays.Int64Array) -> None:
+        """Replace the keys of these nodes, each another one. Shapes: (n,), (class, n)."""
         was_open = self._keys[:, slots] >= 0
         self._open_counts += np.count_nonzero(keys >= 0, axis=1) - np.count_nonzero(was_open, axis=1)
         self._keys[:, slots] = keys
-        self._taken.update(slots.tolist())
-        return kept
 
     def _make_keys(self, size: int) -> arrays.Int64Array:
         """The keys of nodes that have what `opened` says; those with pods before are made later. Shape: (class, slot).
@@ -209,8 +213,6 @@ class PodsInTurn:
         keys = np.empty((len(self._wanted), size), dtype=np.int64)
         unknown = [row for row, each in enumerate(self._wanted) if each.own is None]
         scored = _scorers_of([self._wanted[row] for row in unknown])
-        opened = np.array([each.opened for each in self._wanted])
-        everywhere = bool(opened.all())
         slots, at_once = arrays.first_slots(size), max(_TOTALS_AT_ONCE // len(self._wanted), 1)
         for begin in range(0, size, at_once):
             part = slots[begin : begin + at_once]
@@ -224,8 +226,9 @@ class PodsInTurn:
                 if found is not None:
                     own[:, unknown] = found
             keys[:, where] = self._as_keys(own, where).T
-        if not everywhere:
-            keys[~opened] = _CLOSED
+        for row, each in enumerate(self._wanted):
+            if self._open_counts[row] < size:
+                keys[row, ~each.opened] = _CLOSED
         return keys
 
     def _keys_of_slots(self, slots: arrays.SlotArray) -> arrays.Int64Array:
