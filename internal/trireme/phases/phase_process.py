@@ -20,7 +20,7 @@ import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
-from trireme.phases import phase_metrics
+from trireme.phases import freed_memory, phase_metrics
 from trireme.phases.process_flags import ProcessFlags
 from trireme.remote import plugin_statistics, remote_connection, remote_plugins
 from trireme.rpc import follower, grpc_server, listen_flags, parent_death
@@ -159,6 +159,7 @@ def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
         listener = flags.listener()
         # What is loaded now lives as long as the process: the collector need not look at it again.
         gc.freeze()
+        freed_memory.keep_for_next_call()
         with exporting.exporting(f"trireme-{phase.name}"):
             return grpc_server.serve(listener, lambda supervisor: _lifespan(phase, flags, own, supervisor))
     except listen_flags.ListenError as error:

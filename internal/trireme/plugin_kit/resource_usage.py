@@ -118,7 +118,8 @@ def add_pods(states: Sequence[Sequence[ScoredResource]], *, nonzero: bool) -> Se
 class ResourceUse:
     """What nodes have of a resource, what their pods use of it, and what is added in each column.
 
-    Shapes: capacity and base (node, 1), more (column,), results (node, column).
+    Shapes: capacity and base (node, 1), more (column,), results (node, column). Of results the nodes of a column are
+    beside each other in memory: there are many more nodes than columns, and so each operation has long runs.
     """
 
     capacity: node_usage.Capacity
@@ -132,20 +133,20 @@ class ResourceUse:
         """
         if not self._divides_exactly():
             return self._percentages(np.minimum(self._sums(), self.capacity.amounts))
-        part = (self.base * _PERCENT) + self.more * _PERCENT
+        part = np.add(self.base * _PERCENT, self.more * _PERCENT, order="F")
         return _whole_quotients(np.minimum(part, self.capacity.floats * _PERCENT, out=part), self.capacity)
 
     def percentages_free(self) -> arrays.Int64Array:
         """As `percentages_used`, of what is left."""
         if not self._divides_exactly():
             return self._percentages(np.maximum(self.capacity.amounts - self._sums(), 0))
-        part = (self.capacity.floats - self.base) * _PERCENT - self.more * _PERCENT
+        part = np.subtract((self.capacity.floats - self.base) * _PERCENT, self.more * _PERCENT, order="F")
         return _whole_quotients(np.maximum(part, 0.0, out=part), self.capacity)
 
     def fractions(self) -> arrays.Float64Array:
         """The parts that are used with what is added, at most 1."""
         if int(self.base.max(initial=0)) + int(self.more.max(initial=0)) < _EXACT:
-            out = self.base.astype(np.float64) + self.more.astype(np.float64)
+            out = np.add(self.base.astype(np.float64), self.more.astype(np.float64), order="F")
             out /= self.capacity.floats
         else:
             out = self._sums() / self.capacity.floats
@@ -162,7 +163,7 @@ class ResourceUse:
         return np.minimum(out, 1.0, out=out)
 
     def _sums(self) -> arrays.Int64Array:
-        return arrays.saturated(self.base + self.more)
+        return arrays.saturated(np.add(self.base, self.more, order="F"))
 
     def _divides_exactly(self) -> bool:
         """Whether floating point divides a hundred times the amounts exactly: in a third of the time.

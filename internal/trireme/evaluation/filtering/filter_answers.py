@@ -10,6 +10,7 @@ from trireme.evaluation.filtering import class_verdicts, filter_chain, nominated
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import filter_phase_pb2
 from trireme.wire import domain_constraints, node_columns, packing, phase_answers
 
 
@@ -30,7 +31,7 @@ class FilterAnswers:
         verdicts: class_verdicts.ClassVerdicts,
         columns: node_columns.NodeColumns,
         constraints: Sequence[domain_rules.DomainConstraint],
-        timer: plugin_timer.PluginTimer,
+        timings: Sequence[filter_phase_pb2.Timing],
         *,
         demand: Mapping[str, int] | None = None,
         admitted_nodes: bytes = b"",
@@ -39,8 +40,9 @@ class FilterAnswers:
 
         The batch is as small as the plugins want it: 1 where pods are placed one at a time, 0 where none has a limit.
         """
-        max_batch = min((each.max_batch for each in self._pre_filter_results(verdicts) if each.max_batch), default=0)
-        needs_reserve, needs_pre_bind = self._needs_reserve_and_pre_bind(verdicts)
+        results = self._pre_filter_results(verdicts)
+        max_batch = min((each.max_batch for each in results if each.max_batch), default=0)
+        needs_reserve, needs_pre_bind = self._needs_reserve_and_pre_bind(results)
         return phase_answers.FilterAnswer(
             refusal=verdicts.refusal,
             narrowed=None if verdicts.narrowed is None else frozenset(verdicts.narrowed),
@@ -52,7 +54,7 @@ class FilterAnswers:
             needs_reserve=needs_reserve,
             needs_pre_bind=needs_pre_bind,
             evaluated=self._evaluated_plugins(verdicts),
-            timings=tuple(timer.timing_messages()),
+            timings=timings,
             demand=demand,
             admitted_nodes=admitted_nodes,
         )
@@ -62,7 +64,7 @@ class FilterAnswers:
         verdicts: class_verdicts.ClassVerdicts,
         passing: arrays.BoolArray,
         demand: Mapping[str, int],
-        timer: plugin_timer.PluginTimer,
+        timings: Sequence[filter_phase_pb2.Timing],
     ) -> phase_answers.FilterAnswer:
         """Make the answer about a class with this demand: which nodes pass, and nothing else about them.
 
@@ -70,13 +72,13 @@ class FilterAnswers:
         """
         columns = node_columns.NodeColumns(verdicts.generation, size=passing.shape[0])
         admitted = packing.to_bits(passing)
-        return self.answer_of_class(verdicts, columns, (), timer, demand=demand, admitted_nodes=admitted)
+        return self.answer_of_class(verdicts, columns, (), timings, demand=demand, admitted_nodes=admitted)
 
     def answer_of_nominated(
         self, admitted: int, generation: int, verdicts: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> phase_answers.FilterAnswer:
         """The answer where so many nominated pods are admitted, to a call that named this generation."""
-        needs_reserve, needs_pre_bind = self._needs_reserve_and_pre_bind(verdicts)
+        needs_reserve, needs_pre_bind = self._needs_reserve_and_pre_bind(self._pre_filter_results(verdicts))
         return phase_answers.FilterAnswer(
             columns=node_columns.NodeColumns(generation),
             needs_reserve=needs_reserve,
@@ -130,13 +132,14 @@ class FilterAnswers:
             for name in sorted(cached.narrowed_by)
         )
 
-    def demand_of_class(
+    def taken_by_pod(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts
-    ) -> Mapping[str, int] | None:
+    ) -> tuple[Mapping[str, int], frozenset[tuple[str, str, str]]] | None:
         """What a pod of the class takes of its node, where a placed pod changes nothing else for those that have this.
 
-        Of a class with claims it may change more on its node, and for pods with the same claims. None: some plugin that
-        looks at placed pods is not skipped, Reserve may change more, or nominated pods count.
+        Of a class with claims it may change more on its node, and for pods with the same claims: the second result are
+        the objects that Reserve takes for a pod. None: some plugin that looks at placed pods is not skipped, Reserve
+        may change more, or nominated pods count.
         """
         plugins, demanding = cached.plugins, self._chain.demanding
         if demanding is None or cached.nominated.size or self._always_reserve or pod_class.resize_deferred:
@@ -144,17 +147,17 @@ class FilterAnswers:
         looking = self._looking_beyond_node if pod_class.has_claims else self._chain.depending_on_pods
         if any(name in plugins and not plugins[name].prefilter.skip for name in looking):
             return None
-        if any((each.max_batch or each.reserves) and each.takes is None for each in self._pre_filter_results(cached)):
+        results = self._pre_filter_results(cached)
+        if any((each.max_batch or each.reserves) and each.takes is None for each in results):
             return None
         own = plugins.get(demanding.name)
-        return None if own is None or own.prefilter.skip else demanding.demand(pod_class, own.prefilter.state)
+        demand = None if own is None or own.prefilter.skip else demanding.demand(pod_class, own.prefilter.state)
+        if demand is None:
+            return None
+        return demand, frozenset().union(*(each.takes for each in results if each.takes))
 
-    def taken_objects(self, cached: class_verdicts.ClassVerdicts) -> frozenset[tuple[str, str, str]]:
-        """The objects that Reserve takes for a pod of the class."""
-        return frozenset().union(*(each.takes for each in self._pre_filter_results(cached) if each.takes))
-
-    def _needs_reserve_and_pre_bind(self, cached: class_verdicts.ClassVerdicts) -> tuple[bool, bool]:
-        reserves = any(result.reserves for result in self._pre_filter_results(cached))
+    def _needs_reserve_and_pre_bind(self, results: Sequence[interfaces.PreFilterResult]) -> tuple[bool, bool]:
+        reserves = any(result.reserves for result in results)
         return reserves or self._always_reserve, reserves
 
     def _evaluated_plugins(self, cached: class_verdicts.ClassVerdicts) -> Sequence[str]:

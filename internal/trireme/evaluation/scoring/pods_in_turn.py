@@ -19,9 +19,8 @@ from trireme.plugin_api import scorers
 from trireme.snapshot import arrays, node_usage
 
 # So many totals are made at once: their arrays stay in the processor's cache.
-_TOTALS_AT_ONCE = 16_384
-# So many pods choose before the nodes that they took are scored again, at first and at most.
-_FIRST_CHOICES = 8
+_TOTALS_AT_ONCE = 32_768
+# So many pods choose, at first and at most, before the nodes that they took are scored again.
 _MOST_CHOICES = 32
 # The key of a node that takes no pod.
 _CLOSED = -1
@@ -127,11 +126,11 @@ class PodsInTurn:
         self._taken = set(before.slots.tolist())
         self._scorers = _scorers_of(wanted)
         self._demands = [each.demand for each in wanted]
+        self._open_counts = np.array([np.count_nonzero(each.opened) for each in wanted])
         # Of each node and class the total and, below it, the node's place among equals. Shape: (class, slot).
         self._keys = self._make_keys(wanted[0].opened.shape[0])
         if before.slots.size:
-            self._keys[:, before.slots] = self._keys_of_slots(before.slots)
-        self._open_counts = np.count_nonzero(self._keys >= 0, axis=1)
+            self._write_keys(before.slots, self._keys_of_slots(before.slots))
 
     def place(self) -> list[list[ChosenSlot]]:
         """The nodes of the pods, by class.
@@ -141,7 +140,7 @@ class PodsInTurn:
         """
         rows = [row for row, each in enumerate(self._wanted) for _ in range(each.count)]
         out: list[list[ChosenSlot]] = [[] for _ in self._wanted]
-        at, choices = 0, _FIRST_CHOICES
+        at, choices = 0, _MOST_CHOICES
         while at < len(rows):
             part = rows[at : at + choices]
             chosen = self._choose(part, begun=bool(out[part[0]]))
@@ -196,11 +195,15 @@ class PodsInTurn:
                 kept = int(better.argmax())
                 self._before.remove_last(len(chosen) - kept)
                 slots, keys = slots[:kept], keys[:, :kept]
+        self._write_keys(slots, keys)
+        self._taken.update(slots.tolist())
+        return kept
+
+    def _write_keys(self, slots: arrays.SlotArray, keys: arrays.Int64Array) -> None:
+        """Replace the keys of these nodes, each another one. Shapes: (n,), (class, n)."""
         was_open = self._keys[:, slots] >= 0
         self._open_counts += np.count_nonzero(keys >= 0, axis=1) - np.count_nonzero(was_open, axis=1)
         self._keys[:, slots] = keys
-        self._taken.update(slots.tolist())
-        return kept
 
     def _make_keys(self, size: int) -> arrays.Int64Array:
         """The keys of nodes that have what `opened` says; those with pods before are made later. Shape: (class, slot).
@@ -210,8 +213,6 @@ class PodsInTurn:
         keys = np.empty((len(self._wanted), size), dtype=np.int64)
         unknown = [row for row, each in enumerate(self._wanted) if each.own is None]
         scored = _scorers_of([self._wanted[row] for row in unknown])
-        opened = np.array([each.opened for each in self._wanted])
-        everywhere = bool(opened.all())
         slots, at_once = arrays.first_slots(size), max(_TOTALS_AT_ONCE // len(self._wanted), 1)
         for begin in range(0, size, at_once):
             part = slots[begin : begin + at_once]
@@ -225,8 +226,9 @@ class PodsInTurn:
                 if found is not None:
                     own[:, unknown] = found
             keys[:, where] = self._as_keys(own, where).T
-        if not everywhere:
-            keys[~opened] = _CLOSED
+        for row, each in enumerate(self._wanted):
+            if self._open_counts[row] < size:
+                keys[row, ~each.opened] = _CLOSED
         return keys
 
     def _keys_of_slots(self, slots: arrays.SlotArray) -> arrays.Int64Array:
@@ -239,15 +241,20 @@ class PodsInTurn:
 
     def _as_keys(self, own: arrays.Int64Array, where: arrays.SlotArray | slice) -> arrays.Int64Array:
         """Make keys of the scores by usage, which are spent. Shapes: (node, class)."""
+        own <<= placement.TIE_BITS
         shared = self._wanted[0].static
         if all(each.static is shared for each in self._wanted):
-            own += shared if isinstance(shared, int) else shared[where][:, None]
+            own += self._static_keys(shared, where)[:, None]
         else:
             for row, each in enumerate(self._wanted):
-                own[:, row] += each.static if isinstance(each.static, int) else each.static[where]
-        own <<= placement.TIE_BITS
-        own += self._ties[where][:, None]
+                own[:, row] += self._static_keys(each.static, where)
         return own
+
+    def _static_keys(self, static: arrays.Int64Array | int, where: arrays.SlotArray | slice) -> arrays.Int64Array:
+        """What no placement changes of the keys of nodes. Shape: (node,)."""
+        totals = static if isinstance(static, int) else static[where]
+        keys: arrays.Int64Array = (totals << placement.TIE_BITS) + self._ties[where]
+        return keys
 
     def _own_scores(self, slots: arrays.SlotArray, scored: Sequence[_Scored], count: int) -> arrays.Int64Array:
         """The weighted sums of the scores of so many classes by usage, with all pods so far.
@@ -255,7 +262,7 @@ class PodsInTurn:
         Shapes: slots ascending (n,), result (n, class).
         """
         usage = self._before.at(slots)
-        total = np.zeros((slots.shape[0], count), dtype=np.int64)
+        total = np.zeros((slots.shape[0], count), dtype=np.int64, order="F")
         for plugin, weight, pods, rows in scored:
             scores = placement.apply_weight(plugin.score_pods(usage, pods), weight)
             if len(rows) == count:

@@ -63,12 +63,12 @@ def _balance_score(
         # The usual case, CPU and memory, in a quarter of the time and with the same result.
         score = fractions[0] - fractions[1]
         np.abs(score, out=score)
-        score *= 0.5
         for some in counted:
             if some is not None:
                 score = np.where(some, score, 0.0)
-        np.subtract(1, score, out=score)
-        score *= 100
+        # Half the difference is the deviation; the factor of two changes no digit.
+        np.subtract(2, score, out=score)
+        score *= 50
         return score.astype(np.int64)
     everywhere = np.ones((fractions[0].shape[0], 1), dtype=np.bool_)
     return _balance_score_of_many(np.array(fractions), np.array([everywhere if c is None else c for c in counted]))

@@ -50,7 +50,7 @@ class StrategyScores:
 
     def score_columns(self, usage: node_usage.NodeUsage, added: resource_usage.AddedPods) -> arrays.Int64Array:
         """Return how empty, how full, or how fitting by the shape, the nodes are; 0 to 100. Shape: (node, column)."""
-        total = np.zeros((usage.count, added.columns), dtype=np.int64)
+        total = np.zeros((usage.count, added.columns), dtype=np.int64, order="F")
         # One number as long as all nodes have the resources.
         weights: arrays.Int64Array | int = 0
         for entry in added.amounts:
