@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.contract.plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, scripted
-from tests.contract.test_plugin_monitor import accept, completed, configured, described, running, until
+from tests.contract.test_plugin_monitor import accept, completed, configured, described, running
+from tests.helpers import polling
 from trireme.config import commandline
 from trireme.frontend import plugin_monitor
 from trireme.remote import remote_client
@@ -71,7 +72,7 @@ async def test_a_new_address_has_to_answer(tmp_path: Path, monkeypatch: pytest.M
                 assert configured(other)
                 asked = len(served.requests)
                 before = len(other.requests)
-                await until(lambda: len(other.requests) > before + 2)
+                await polling.until(lambda: len(other.requests) > before + 2)
                 assert len(served.requests) <= asked + 1
 
 
@@ -101,8 +102,8 @@ async def test_a_plugin_that_is_removed_is_left_alone(tmp_path: Path, monkeypatc
             bare = _without_plugins(config)
             monitor.commit(await monitor.prepare(bare), bare)
             assert (monitor.statuses(), monitor.infos()) == ([], {})
-            await until(lambda: not monitor._watches)
+            await polling.until(lambda: not monitor._watches)
             asked = len(served.requests)
             monitor.commit(await monitor.prepare(config), config)
-            await until(lambda: len(served.requests) > asked)
+            await polling.until(lambda: len(served.requests) > asked)
             assert "P" in monitor.infos()
