@@ -169,12 +169,12 @@ def _reduce_bounds() -> None:
     bounds: tuple[tuple[Any, int], ...] = (
         (class_registry.ClassRegistry, IDLE_CLASSES),
         (class_answers.ClassAnswers, IDLE_CLASSES),
-        (transition_log.TransitionLog, TRANSITIONS),
         (placement_log.PlacementLog, PLACEMENTS),
     )
     for owner, bound in bounds:
         (_,) = owner.__init__.__defaults__
         owner.__init__.__defaults__ = (bound,)
+    transition_log.LENGTH = TRANSITIONS
     replica_link.MAX_CAPACITIES = volumes_attachments.SLACK = snapshot.SPARE_CLASSES = IDLE_CLASSES
     objects._LOG_SLACK, slot_changes.LOG_ENTRIES, dictionary.SLACK = OBJECT_CHANGES, SLOT_CHANGES, VALUES
     derived.MAX_BYTES, derived.MAX_BYTES_PER_NODE, derived.MIN_ENTRIES = DERIVED_BYTES, 0, DERIVED_ENTRIES
