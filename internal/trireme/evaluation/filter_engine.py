@@ -97,7 +97,7 @@ class FilterEngine:
         constraints: Sequence[domain_rules.DomainConstraint] = ()
         if count > 1 and answers.may_return_constraints(cached):
             constraints = self.evaluator.constraints(cycle.profile, pod_class, cached)
-        answer = answers.answer_of_class(cached, columns, constraints, tuple(timer.timing_messages()))
+        answer = answers.answer_of_class(cached, columns, constraints, timer)
         if not preemptors:
             return answer
         post_filter = self._post_filter_results(cycle, cached)
@@ -116,9 +116,6 @@ class FilterEngine:
         if not wanted:
             raise request_errors.InvalidRequestError("classes: there is none")
         out: list[phase_answers.FilterAnswer] = []
-        timer = self._timers.timer_of_next_call()
-        # The call's times, in equal parts: they are known at the end.
-        timings: list[filter_phase_pb2.Timing] = []
         taken: set[tuple[str, str, str]] = set()
         about = cycle_pb2.Cycle()
         about.CopyFrom(cycle)
@@ -127,6 +124,7 @@ class FilterEngine:
             pod_class = self._class_of_cycle(about)
             if each.count > 1 and pod_class.has_claims:
                 break
+            timer = self._timers.timer_of_next_call()
             new = await self.evaluator.evaluate_new(about.profile, pod_class, timer)
             verdicts = await self.evaluate(about, timer) if new is None else new.verdicts
             if new is None and not verdicts.is_passing:
@@ -137,8 +135,7 @@ class FilterEngine:
                 break
             taken |= takes[1]
             passing = verdicts.passing(self._snap.nodes.size) if new is None else new.passing
-            out.append(answers.answer_of_class_in_turn(verdicts, passing, takes[0], timings))
-        timings.extend(timer.timing_messages(max(len(out), 1)))
+            out.append(answers.answer_of_class_in_turn(verdicts, passing, takes[0], timer))
         return out
 
     async def filter_nominated(

@@ -119,11 +119,15 @@ class BatchesInTurn:
     def note_placed(self, tried: int, placed: int) -> None:
         """So many batches were tried together, and so many of them were placed.
 
+        A batch that was tried in turn by itself, in vain, has the next ones tried by calls of their own.
+
         The more the better: twice as many are tried the next time as were placed. Where it was one or none, calls that
         say so would cost more than they save: there is a pause.
         """
-        if tried == placed == 1:
-            return  # of others with it, it tells nothing
+        if tried == 1:  # which tells nothing about several together
+            if not placed:
+                self._firsts_in_row = 0
+            return
         if placed > 1:
             self._pause = 0
             self._most = MAX_BATCHES if placed == tried else min(2 * placed, MAX_BATCHES)

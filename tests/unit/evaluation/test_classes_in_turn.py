@@ -18,7 +18,7 @@ from trireme.evaluation.scoring import classes_in_turn
 from trireme.filter.service import FilterPhase
 from trireme.registry import remote_makers
 from trireme.score.service import ScorePhase
-from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2
+from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2, status_pb2
 from trireme.wire import node_columns
 
 Json = dict[str, Any]
@@ -411,3 +411,27 @@ def test_what_was_known_of_another_class_of_the_family_does_not_end_the_call(clu
     cluster.cache.remove_pod(uid)
     wanted = [(pod({"app": "other"}), 1), (pod({"app": "family"}, requests={"cpu": "2"}), 1)]
     assert len(cluster.schedule_in_turn(wanted)) == 2
+
+
+def test_the_times_of_a_class_have_its_own_code(cluster: Cluster) -> None:
+    """If this fails, metrics count placed pods as refused where PreFilter refuses a later class of the call."""
+    names = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("n0", "n1")]
+    required = {"nodeSelectorTerms": [{"matchFields": names}]}
+    never = pod({}, affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}})
+    wanted = [pod({}, requests={"cpu": "1"}), pod({}, requests={"cpu": "2"}), never]
+    classes = [(cluster.class_of(each), 1) for each in wanted]
+    cluster.follow()
+    answers = cluster.ask_filter_classes(classes).answers
+    codes = [{each.code for each in answer.timings if not each.plugin} for answer in answers]
+    assert codes == [{status_pb2.CODE_SUCCESS}] * 2
+
+
+def test_each_class_has_the_times_of_the_points_that_it_passed(cluster: Cluster) -> None:
+    """If this fails, classes that are scored by their family are missing in the metrics of PreScore."""
+    classes = [(cluster.class_of(pod({}, requests={"cpu": f"{1 + number}"})), 1) for number in range(3)]
+    for each in classes:
+        cluster.follow()
+        filtered = cluster.ask_filter_classes([each])
+        (placed,) = cluster.ask_place_classes([each], filtered).answers
+        assert {timing.extension_point for timing in filtered.answers[0].timings} == {"PreFilter", "Filter"}
+        assert {timing.extension_point for timing in placed.timings} == {"PreScore", "Score"}

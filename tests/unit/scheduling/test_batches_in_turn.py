@@ -269,6 +269,19 @@ def test_after_a_pod_alone_that_no_node_takes_pods_are_tried_by_themselves(large
     assert [name for name, node in _nodes(large_world).items() if not node] == ["large"]
 
 
+def test_pods_that_come_alone_in_vain_do_not_keep_a_burst_from_being_placed_together(large_world: World) -> None:
+    """If this fails, DaemonSets' pods and such that fit nowhere make other pods cost a call of each phase."""
+    for number in range(14):
+        large_world.create(f"large-{number}", 2000 + number)
+        large_world.answer_all()
+    _create(large_world, *range(20, 40))
+    _answer(large_world, "Filter")
+    _answer(large_world, "Place")
+    large_world.loop.advance(0.1)
+    (filtering,) = (call for call in large_world.pending_calls if call.rpc == "FilterClasses")
+    assert len(filtering.request.classes) == 20
+
+
 def _batches_until_tried_again(in_turn: batches_in_turn.BatchesInTurn) -> int:
     batches = 0
     while in_turn.most == 1:

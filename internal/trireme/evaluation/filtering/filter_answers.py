@@ -10,7 +10,6 @@ from trireme.evaluation.filtering import class_verdicts, filter_chain, nominated
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
-from trireme.v1 import filter_phase_pb2
 from trireme.wire import domain_constraints, node_columns, packing, phase_answers
 
 
@@ -31,7 +30,7 @@ class FilterAnswers:
         verdicts: class_verdicts.ClassVerdicts,
         columns: node_columns.NodeColumns,
         constraints: Sequence[domain_rules.DomainConstraint],
-        timings: Sequence[filter_phase_pb2.Timing],
+        timer: plugin_timer.PluginTimer,
         *,
         demand: Mapping[str, int] | None = None,
         admitted_nodes: bytes = b"",
@@ -54,7 +53,7 @@ class FilterAnswers:
             needs_reserve=needs_reserve,
             needs_pre_bind=needs_pre_bind,
             evaluated=self._evaluated_plugins(verdicts),
-            timings=timings,
+            timings=tuple(timer.timing_messages()),
             demand=demand,
             admitted_nodes=admitted_nodes,
         )
@@ -64,7 +63,7 @@ class FilterAnswers:
         verdicts: class_verdicts.ClassVerdicts,
         passing: arrays.BoolArray,
         demand: Mapping[str, int],
-        timings: Sequence[filter_phase_pb2.Timing],
+        timer: plugin_timer.PluginTimer,
     ) -> phase_answers.FilterAnswer:
         """Make the answer about a class with this demand: which nodes pass, and nothing else about them.
 
@@ -72,7 +71,7 @@ class FilterAnswers:
         """
         columns = node_columns.NodeColumns(verdicts.generation, size=passing.shape[0])
         admitted = packing.to_bits(passing)
-        return self.answer_of_class(verdicts, columns, (), timings, demand=demand, admitted_nodes=admitted)
+        return self.answer_of_class(verdicts, columns, (), timer, demand=demand, admitted_nodes=admitted)
 
     def answer_of_nominated(
         self, admitted: int, generation: int, verdicts: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer

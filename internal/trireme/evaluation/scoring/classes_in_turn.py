@@ -113,6 +113,7 @@ class ClassesInTurn:
         is_own = found.scores is known
         own = np.zeros(size, dtype=np.int64) if is_own else None
         by_usage = []
+        started = self._timer.now()
         for name, plugin in self._chain.by_usage.items():
             column, weight = found.scores.plugins[name], self._chain.weights[name]
             state = column.state if is_own else plugin.pre_score(pod_class, self._snap)
@@ -120,6 +121,7 @@ class ClassesInTurn:
                 by_usage.append(pods_in_turn.UsageScorer(plugin, state, weight))
                 if own is not None:
                     own += placement.apply_weight(column.raw[:size], weight)
+        self._timer.record_point("PreScore", started)
         pods = pods_in_turn.PodsOfClass(
             wanted.class_id, wanted.count, wanted.demand, opened, static, by_usage, own, pod_class.has_claims
         )
