@@ -61,9 +61,9 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
         details = json.loads(await asyncio.to_thread(_ask, "explain", giant, "-o", "json"))
         (refusal,) = details["refusals"]
         assert (refusal["status"]["plugin"], len(refusal["nodes"])) == ("NodeResourcesFit", 10)
-        web = await _any_pod(tmp_path / "state" / "trireme" / "kubeconfig", "web-")
-        bound = json.loads(await asyncio.to_thread(_ask, "explain", f"default/{web['metadata']['name']}", "-o", "json"))
-        assert bound["decision"]["nodeName"] == web["spec"]["nodeName"]
+        web = await _bound_pod(tmp_path / "state" / "trireme" / "kubeconfig", "web-")
+        bound = await _explained_when_decided(web[0])
+        assert bound["decision"]["nodeName"] == web[1]
         assert int({step["name"]: step["durationUs"] for step in bound["decision"]["steps"]}["Bind"]) > 0
         one = await asyncio.to_thread(_ask, "explain", giant, "--nodes", "node-3")
         assert re.search(r"1  NodeResourcesFit .*node-3", one)
@@ -93,15 +93,35 @@ async def _check_the_past(console: str, giant: str) -> None:
             assert (response.status, explanation["feasibleCount"], explanation["nodeCount"]) == (200, 0, 10)
 
 
-async def _any_pod(kubeconfig: pathlib.Path, prefix: str) -> dict[str, Any]:
-    """A pod whose name begins so."""
+async def _explained_when_decided(name: str) -> dict[str, Any]:
+    """The explanation of a bound pod, once insight has its decision: by the next message of the frontend."""
+    bound: dict[str, Any] = {}
+
+    async def is_decided() -> bool:
+        bound.update(json.loads(await asyncio.to_thread(_ask, "explain", f"default/{name}", "-o", "json")))
+        return "decision" in bound
+
+    await installation.until(is_decided, installation.START_SECONDS, lambda: json.dumps(bound))
+    return bound
+
+
+async def _bound_pod(kubeconfig: pathlib.Path, prefix: str) -> tuple[str, str]:
+    """A pod whose name begins so, and its node."""
     config = yaml.safe_load(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     headers = {"Authorization": f"Bearer {user['token']}"}
     url = f"{cluster['server']}/api/v1/namespaces/default/pods"
-    async with aiohttp.ClientSession() as http, http.get(url, headers=headers, ssl=False) as response:
-        pods: list[dict[str, Any]] = (await response.json())["items"]
-    return next(pod for pod in pods if pod["metadata"]["name"].startswith(prefix))
+    found: list[tuple[str, str]] = []
+
+    async def is_there() -> bool:
+        async with aiohttp.ClientSession() as http, http.get(url, headers=headers, ssl=False) as response:
+            pods = (await response.json())["items"]
+        found.extend((pod["metadata"]["name"], pod["spec"].get("nodeName", "")) for pod in pods)
+        found[:] = [(name, node) for name, node in found if name.startswith(prefix) and node]
+        return bool(found)
+
+    await installation.until(is_there, installation.START_SECONDS, lambda: f"no pod {prefix} has a node")
+    return found[0]
 
 
 _ELECTION = """
