@@ -61,9 +61,8 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
         details = json.loads(await asyncio.to_thread(_ask, "explain", giant, "-o", "json"))
         (refusal,) = details["refusals"]
         assert (refusal["status"]["plugin"], len(refusal["nodes"])) == ("NodeResourcesFit", 10)
-        web = await _bound_pod(tmp_path / "state" / "trireme" / "kubeconfig", "web-")
-        bound = await _explained_when_decided(web[0])
-        assert bound["decision"]["nodeName"] == web[1]
+        bound = await _explained_with_decision(tmp_path / "state" / "trireme" / "kubeconfig")
+        assert bound["decision"]["nodeName"] == bound["nodeName"]
         assert int({step["name"]: step["durationUs"] for step in bound["decision"]["steps"]}["Bind"]) > 0
         one = await asyncio.to_thread(_ask, "explain", giant, "--nodes", "node-3")
         assert re.search(r"1  NodeResourcesFit .*node-3", one)
@@ -93,34 +92,27 @@ async def _check_the_past(console: str, giant: str) -> None:
             assert (response.status, explanation["feasibleCount"], explanation["nodeCount"]) == (200, 0, 10)
 
 
-async def _explained_when_decided(name: str) -> dict[str, Any]:
-    """The explanation of a bound pod, once insight has its decision: by the next message of the frontend."""
-    bound: dict[str, Any] = {}
-
-    async def is_decided() -> bool:
-        bound.update(json.loads(await asyncio.to_thread(_ask, "explain", f"default/{name}", "-o", "json")))
-        return "decision" in bound
-
-    await installation.until(is_decided, installation.START_SECONDS, lambda: json.dumps(bound))
-    return bound
-
-
-async def _bound_pod(kubeconfig: pathlib.Path, prefix: str) -> tuple[str, str]:
-    """A pod whose name begins so, and its node."""
+async def _explained_with_decision(kubeconfig: pathlib.Path) -> dict[str, Any]:
+    """The explanation of a bound pod of `web` whose decision insight has: not of one that was bound before it came."""
     config = yaml.safe_load(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     headers = {"Authorization": f"Bearer {user['token']}"}
     url = f"{cluster['server']}/api/v1/namespaces/default/pods"
-    found: list[tuple[str, str]] = []
+    found: list[dict[str, Any]] = []
 
     async def is_there() -> bool:
         async with aiohttp.ClientSession() as http, http.get(url, headers=headers, ssl=False) as response:
             pods = (await response.json())["items"]
-        found.extend((pod["metadata"]["name"], pod["spec"].get("nodeName", "")) for pod in pods)
-        found[:] = [(name, node) for name, node in found if name.startswith(prefix) and node]
-        return bool(found)
+        for pod in pods:
+            if pod["metadata"]["name"].startswith("web-") and pod["spec"].get("nodeName"):
+                name = f"default/{pod['metadata']['name']}"
+                explanation = json.loads(await asyncio.to_thread(_ask, "explain", name, "-o", "json"))
+                if "decision" in explanation:
+                    found.append({**explanation, "nodeName": pod["spec"]["nodeName"]})
+                    return True
+        return False
 
-    await installation.until(is_there, installation.START_SECONDS, lambda: f"no pod {prefix} has a node")
+    await installation.until(is_there, installation.START_SECONDS, lambda: "no bound pod of web has a decision")
     return found[0]
 
 
