@@ -164,14 +164,15 @@ class _SearchOfPod:
         }
         tried = {kind: changes[: self._max_candidates] for kind, changes in by_kind.items()}
         cluster = self._cluster.fork()
-        numbers = iter(cluster.add_classes([change.pod for changes in tried.values() for change in changes]))
+        pods = {kind: [change.changed_pod() for change in changes] for kind, changes in tried.items()}
+        numbers = iter(cluster.add_classes([pod for changed in pods.values() for pod in changed]))
         for kind, changes in tried.items():
             count = 0
-            for change, number in zip(changes, numbers, strict=False):
+            for change, pod, number in zip(changes, pods[kind], numbers, strict=False):
                 if self._time_is_up:
                     break
                 count += 1
-                await self._add(change.proposal, await cluster.feasible_slots(number), cluster, change.pod)
+                await self._add(change.proposal, await cluster.feasible_slots(number), cluster, pod)
             self._note_untried(kind, count, len(by_kind[kind]))
 
     async def _lower_requests(self) -> None:
@@ -211,10 +212,11 @@ class _SearchOfPod:
         if not tried:
             return []
         cluster = self._cluster.fork()
-        numbers = cluster.add_classes([change.pod for change in tried])
+        pods = [change.changed_pod() for change in tried]
+        numbers = cluster.add_classes(pods)
         return [
-            await self._add(change.proposal, await cluster.feasible_slots(number), cluster, change.pod)
-            for change, number in zip(tried, numbers, strict=True)
+            await self._add(change.proposal, await cluster.feasible_slots(number), cluster, pod)
+            for change, pod, number in zip(tried, pods, numbers, strict=True)
         ]
 
     async def _label_node(self) -> None:
