@@ -221,30 +221,40 @@ class _SearchOfPod:
 
     async def _label_node(self) -> None:
         """Label one node; not with remote plugins, which know nodes as they are."""
-        snap = self._cluster.snap
-        candidates = node_labels.missing_labels(self._pod, snap, list(self._refused.values()))
+        refused = list(self._refused.values())
+        candidates = await node_labels.missing_labels(self._pod, self._cluster.snap, refused, lambda: self._time_is_up)
+        every = len(candidates.found) + candidates.others
         if self._chain.asynchronous:
-            self._note_untried("label_node", 0, len(candidates))
+            self._note_untried("label_node", 0, every)
             return
         cluster, count, working = self._cluster.fork(), 0, list[Set[str]]()
-        for candidate in candidates[: self._max_candidates]:
-            if self._time_is_up:
-                break
-            count += 1
+        for candidate in candidates.found[: self._max_candidates]:
             # More labels than do are no advice.
             needless = any(keys < candidate.labels.keys() for keys in working)
-            for slot in () if needless else candidate.slots:
-                cluster.set_node(slot, node_copies.node_with_labels(snap, slot, candidate.labels))
-                slots = await cluster.feasible_slots(cluster.cycle.pod_class)
-                label = insight_pb2.LabelNode(node_name=snap.nodes.names[slot], labels=candidate.labels)
-                works = slot in slots and await self._add(insight_pb2.Proposal(label_node=label), slots, cluster)
-                cluster.set_node(slot, node_copies.node_at(snap, slot))
-                if works:
-                    working.append(candidate.labels.keys())
-                    break
-                if self._time_is_up:
-                    break
-        self._note_untried("label_node", count, len(candidates))
+            works = False if needless else await self._try_labels(candidate, cluster)
+            if works is None:
+                break
+            count += 1
+            if works:
+                working.append(candidate.labels.keys())
+        self._note_untried("label_node", count, every)
+
+    async def _try_labels(
+        self, candidate: node_labels.MissingLabels, cluster: simulated_cluster.SimulatedCluster
+    ) -> bool | None:
+        """Whether the labels work on one of the candidate's nodes; None: the time was up before all were tried."""
+        snap = self._cluster.snap
+        for slot in candidate.slots:
+            if self._time_is_up:
+                return None
+            cluster.set_node(slot, node_copies.node_with_labels(snap, slot, candidate.labels))
+            slots = await cluster.feasible_slots(cluster.cycle.pod_class)
+            label = insight_pb2.LabelNode(node_name=snap.nodes.names[slot], labels=candidate.labels)
+            works = slot in slots and await self._add(insight_pb2.Proposal(label_node=label), slots, cluster)
+            cluster.set_node(slot, node_copies.node_at(snap, slot))
+            if works:
+                return True
+        return False
 
     async def _add_node(self) -> None:
         """Add one node of the shape of another one; not with remote plugins, which know no node that is not there."""
