@@ -65,8 +65,21 @@ async def _labels(cluster: Cluster) -> list[tuple[str, dict[str, str]]]:
             {"disk": "ssd", "fast": "true"},
         ),
         ({"nodeSelector": {"node-restriction.kubernetes.io/a": "b"}}, {"node-restriction.kubernetes.io/a": "b"}),
+        ({"nodeSelector": {"example.com/pool": "a"}}, {"example.com/pool": "a"}),
+        ({"nodeSelector": {"mynvidia.com/pool": "a"}}, {"mynvidia.com/pool": "a"}),
     ],
-    ids=["selector", "several", "in", "not-in", "exists", "does-not-exist", "both", "of-administrators"],
+    ids=[
+        "selector",
+        "several",
+        "in",
+        "not-in",
+        "exists",
+        "does-not-exist",
+        "both",
+        "of-administrators",
+        "own",
+        "similar",
+    ],
 )
 async def test_what_a_node_lacks_is_proposed(spec: dict[str, Any], labels: dict[str, str]) -> None:
     cluster = _cluster(spec, n0={"labels": {HOST: "n0", "team": "b"}})
@@ -80,6 +93,13 @@ async def test_what_a_node_lacks_is_proposed(spec: dict[str, Any], labels: dict[
         {"nodeSelector": {ZONE: "c"}},
         {"nodeSelector": {"node.kubernetes.io/instance-type": "big"}},
         {"nodeSelector": {"example.k8s.io/a": "b"}},
+        {"nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}},
+        {"nodeSelector": {"topology.gke.io/zone": "a"}},
+        {"nodeSelector": {"eks.amazonaws.com/nodegroup": "gpu"}},
+        {"nodeSelector": {"kubernetes.azure.com/agentpool": "gpu"}},
+        {"nodeSelector": {"karpenter.sh/capacity-type": "spot"}},
+        {"nodeSelector": {"karpenter.k8s.aws/instance-family": "p5"}},
+        {"nodeSelector": {"nvidia.com/gpu.product": "A100"}},
         {"nodeSelector": {"disk": "ssd", ZONE: "c"}},
         _affinity(_term(("cores", "Gt", ["4"]))),
         _affinity(_term(("disk", "In", ["ssd"]), ("disk", "NotIn", ["ssd"]))),
@@ -88,11 +108,12 @@ async def test_what_a_node_lacks_is_proposed(spec: dict[str, Any], labels: dict[
         {"nodeSelector": {"disk": "no value!"}},
     ],
     ids=[
-        "host-name", "zone", "instance-type", "reserved", "one-of-two-reserved", "greater", "impossible", "other-node",
+        "host-name", "zone", "instance-type", "reserved", "gke", "gke-zone", "eks", "aks", "karpenter",
+        "karpenter-aws", "device", "one-of-two-reserved", "greater", "impossible", "other-node",
         "another-value", "invalid",
     ],
 )  # fmt: skip
-async def test_no_label_is_proposed_that_is_reserved_invalid_or_has_another_value(spec: dict[str, Any]) -> None:
+async def test_no_label_is_proposed_that_is_a_fact_invalid_or_has_another_value(spec: dict[str, Any]) -> None:
     """If this fails, insight advises to say something false of a node, or what the API server or a kubelet undoes."""
     assert await _labels(_cluster(spec, n0={"labels": {"team": "b"}})) == []
 

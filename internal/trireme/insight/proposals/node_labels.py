@@ -32,8 +32,18 @@ _LABELS = 16
 # For Exists, which any value meets.
 _ANY_VALUE = "true"
 
-# Kubernetes reserves these domains for labels that its components set. What is excepted is for administrators.
-_RESERVED_DOMAINS = ("kubernetes.io", "k8s.io")
+# Domains, with all below them, of programs that set labels: of Kubernetes, cloud providers, autoscalers, device plugins
+# and nodes. Such a label is a fact about a node; what is excepted is for administrators.
+_DOMAINS_OF_FACTS = (
+    "kubernetes.io", "k8s.io", "x-k8s.io",
+    "aliyun.com", "alibabacloud.com", "amazonaws.com", "aws.com", "azure.com", "civo.com", "cloud.google.com",
+    "cloud.tencent.com", "digitalocean.com", "eksctl.io", "exoscale.com", "gke.io", "hetzner.cloud", "huaweicloud.com",
+    "ibm.com", "linode.com", "oraclecloud.com", "ovhcloud.com", "scaleway.com", "vmware.com", "volcengine.com",
+    "vultr.com",
+    "cast.ai", "karpenter.sh", "k8s.aws", "spotinst.io",
+    "amd.com", "habana.ai", "intel.com", "nvidia.com", "qualcomm.com", "xilinx.com",
+    "cattle.io", "cilium.io", "coreos.com", "k3s.io", "kubevirt.io", "openshift.io", "projectcalico.org",
+)  # fmt: skip
 _OF_ADMINISTRATORS = ("node-restriction.kubernetes.io", "node-role.kubernetes.io")
 
 
@@ -153,17 +163,17 @@ def _value_for(key: str, of_key: selectors.NodeTerm) -> str | None:
 
     None for Gt and Lt alone: how many of something a node has is nothing to be made up.
     """
-    if _is_reserved(key):
+    if _is_fact(key):
         return None
     wanted = [requirement.values for requirement in of_key.requirements if requirement.operator == selectors.IN]
     values = sorted(frozenset.intersection(*wanted)) if wanted else [_ANY_VALUE]
     return next((value for value in values if of_key.matches("", {key: value})), None)
 
 
-def _is_reserved(key: str) -> bool:
-    """Whether Kubernetes or a cloud provider sets labels of this key: they are facts about a node."""
+def _is_fact(key: str) -> bool:
+    """Whether a program sets labels of this key, and an administrator would not."""
     domain = key.rpartition("/")[0]
-    return _is_in(domain, _RESERVED_DOMAINS) and not _is_in(domain, _OF_ADMINISTRATORS)
+    return _is_in(domain, _DOMAINS_OF_FACTS) and not _is_in(domain, _OF_ADMINISTRATORS)
 
 
 def _is_in(domain: str, domains: Sequence[str]) -> bool:
