@@ -8,7 +8,7 @@ BENCH_NODES := $(if $(filter command line environment,$(origin NODES)),--nodes $
 STAMP := $(VENV)/.installed
 RUNNABLE := $(VENV)/.runnable
 # Targets that need no developers' tools: they wait for the package alone, unless these are there or are installed, too.
-RUNNING := up up-real run-frontend run-filter run-score run-bind run-insight run-shadow node certs controlplane
+RUNNING := up up-real run-frontend run-filter run-score run-bind run-insight run-shadow certs controlplane
 VERSION_NOW = $(shell sed -n 's/^TRIREME = "\(.*\)"$$/\1/p' internal/trireme/framework/release.py)
 # Where the environment forbids bytecode, each run of pytest would compile and rewrite a thousand modules again: ten
 # seconds in each worker.
@@ -95,7 +95,7 @@ test-image: $(STAMP) ## Build the image of Debian's packages twice, without a re
 	@TRIREME_BUILD_TWICE=1 $(BIN)/pytest -q tools/image tests/contract/test_image_contents.py
 
 .PHONY: node
-node: ## Run a real cluster on this machine, with containers, until Ctrl-C (NODES=2 ARGS="-- kubectl get nodes"; root on Debian, Go)
+node: $(STAMP) ## Run a real cluster on this machine, with containers, until Ctrl-C (NODES=2 ARGS="-- kubectl get nodes"; root on Debian, Go)
 	@$(BIN)/python -m tools.node.node_cluster --nodes $(if $(BENCH_NODES),$(NODES),2) $(ARGS)
 
 .PHONY: test-node

@@ -56,19 +56,25 @@ def compile_program(
     """
     program.parent.mkdir(parents=True, exist_ok=True)
     unfinished = program.with_name(f"{program.name}.{os.getpid()}")
-    done = subprocess.run(
-        [toolchain(), *command, "-o", str(unfinished), package],
-        cwd=folder,
-        env=environment,
-        preexec_fn=lambda: os.nice(10),
-        check=False,
-        stderr=subprocess.PIPE if quiet else None,
-        text=True,
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"go failed to compile {program.name}, exit code {done.returncode}{_why(done.stderr)}")
-    unfinished.replace(program)
-    program.with_suffix(".inputs").write_text(inputs + "\n")
+    stamp = program.with_suffix(".inputs")
+    try:
+        done = subprocess.run(
+            [toolchain(), *command, "-o", str(unfinished), package],
+            cwd=folder,
+            env=environment,
+            preexec_fn=lambda: os.nice(10),
+            check=False,
+            stderr=subprocess.PIPE if quiet else None,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"go failed to compile {program.name}, exit code {done.returncode}{_why(done.stderr)}")
+        # First, so that a build that is interrupted here leaves no stamp of other inputs beside the new program.
+        stamp.unlink(missing_ok=True)
+        unfinished.replace(program)
+        stamp.write_text(inputs + "\n")
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _why(output: str | None) -> str:

@@ -61,6 +61,8 @@ def _build() -> None:
         raise SystemExit(f"image: {lack}")
     build_base()
     print("image: building it, one or two minutes", flush=True)
+    # First, so that a build that is interrupted leaves no digest of other inputs beside a new image.
+    STAMP.unlink(missing_ok=True)
     build_once(archive())
     attestations.write(ImageArchive(archive()), FOLDER)
     STAMP.write_text(_digest())

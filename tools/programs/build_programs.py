@@ -58,6 +58,8 @@ def build_module(name: str, module: Path, folder: Path, packages: Sequence[str],
     if subprocess.run(command, cwd=module, preexec_fn=lambda: os.nice(10), check=False).returncode:
         raise SystemExit(f"{name}: go build failed")
     folder.mkdir(exist_ok=True)
+    # First, so that a build that is interrupted here leaves no digest of other inputs beside new programs.
+    (folder / "inputs").unlink(missing_ok=True)
     for program in unfinished.iterdir():
         program.replace(folder / program.name)
     unfinished.rmdir()

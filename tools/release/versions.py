@@ -28,8 +28,7 @@ class Place:
 
 
 _OF_RUST = ("sdk/rust", "examples/*", "tools/bench/noop_plugins/rust")
-_TEMPLATE_OF_JAVA = "internal/trireme/cli/plugin_development/templates/java"
-_OF_JAVA = ("sdk/java", "examples/*", "tools/bench/noop_plugins/java", _TEMPLATE_OF_JAVA)
+_OF_JAVA = ("sdk/java", "examples/*", "tools/bench/noop_plugins/java")
 _OF_GO = ("examples/*", "tools/bench/noop_plugins/go")
 PLACES = (
     Place(SOURCE, rf'^TRIREME = "{_VERSION}"$'),

@@ -92,6 +92,7 @@ def _summary_fields(status: SchedulerStatus) -> list[tuple[str, str | text.Text]
     """Return the first lines of the status: leader, caches, missing phases, queue, cluster."""
     out: list[tuple[str, str | text.Text]] = [
         ("Leader", leadership_display.state_line(status.leadership)),
+        *_readiness_fields(status),
         ("Caches", _caches_text(status)),
     ]
     if status.absent_apis:
@@ -111,6 +112,18 @@ def _summary_fields(status: SchedulerStatus) -> list[tuple[str, str | text.Text]
     assumed = f" ({cluster.assumed_pods} not yet confirmed)" if cluster.assumed_pods else ""
     counts = f"{cluster.nodes} nodes, {cluster.pods} pods{assumed}, {cluster.pod_classes} pod classes"
     return [*out, ("Cluster", counts)]
+
+
+def readiness_lines(status: SchedulerStatus, *, failing: bool) -> list[str]:
+    """The checks of /readyz that fail, or those that warn, each with what is wrong."""
+    return [f"{each.check}: {each.text}" for each in status.readiness_problems if each.fails == failing]
+
+
+def _readiness_fields(status: SchedulerStatus) -> list[tuple[str, text.Text]]:
+    """A line for each check of /readyz that fails, then for each that warns."""
+    failing, warning = (readiness_lines(status, failing=fails) for fails in (True, False))
+    fields = [("Not ready", text.Text("\n".join(failing), display.BAD)), ("Warnings", text.Text("\n".join(warning)))]
+    return [(name, lines) for name, lines in fields if lines]
 
 
 def queue_counts(status: SchedulerStatus) -> Mapping[str, int]:

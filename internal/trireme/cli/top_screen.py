@@ -116,14 +116,18 @@ class TopScreen(app.App[None]):
             self._show_age()
 
     def _show_age(self) -> None:
-        """Mark what is shown as old, if no answer came for a while, or the last request failed."""
+        """Mark what is shown as old, if no answer came for a while, or the last request failed.
+
+        What is not old has in this line what fails or warns at /readyz.
+        """
         age, since = self._clock() - self._answered[0], self._answered[1]
         old = bool(self._problem) or (age >= OLD_SECONDS and not self._paused)
         self.screen.set_class(old, "old")
-        self.query_one("#problem", widgets.Static).display = old
+        line = "" if self._status is None else readiness_text(self._status)
         if old:
-            why = self._problem or "no answer"
-            self._line("#problem", f"This is of {since}, {display.age_text(0, age)} ago: {why}")
+            line = f"This is of {since}, {display.age_text(0, age)} ago: {self._problem or 'no answer'}"
+        self.query_one("#problem", widgets.Static).display = bool(line)
+        self._line("#problem", line)
 
     def action_sort(self) -> None:
         """Sort pending pods by the next column."""
@@ -184,6 +188,16 @@ class TopScreen(app.App[None]):
 
     def _replicas(self) -> "widgets.DataTable[text.Text]":
         return self.query_one("#replicas", widgets.DataTable)
+
+
+def readiness_text(status: SchedulerStatus) -> str:
+    """The first check of /readyz that fails, or else warns, of how many; empty: none does."""
+    failing, warning = (status_command.readiness_lines(status, failing=fails) for fails in (True, False))
+    lines = [*failing, *warning]
+    if not lines:
+        return ""
+    of_all = f" (1 of {len(lines)} in trireme status)" if len(lines) > 1 else ""
+    return f"{'Not ready' if failing else 'Warning'}{of_all}: {lines[0]}"
 
 
 def standby_text(leadership: Leadership) -> str:

@@ -91,6 +91,52 @@ def test_a_program_that_does_not_compile_leaves_the_last_one(tmp_path: Path) -> 
     assert {path.name for path in program.parent.iterdir()} == {"x", "x.inputs"}
 
 
+def _compiler(folder: Path, monkeypatch: pytest.MonkeyPatch, *then: str) -> None:
+    """A `go` that makes main.go the program, and does `then`."""
+    go = folder / "go"
+    go.write_text("\n".join(["#!/bin/sh", 'while [ "$1" != -o ]; do shift; done', 'cp main.go "$2"', *then, ""]))
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def _compile(folder: Path, source: str) -> None:
+    (folder / "main.go").write_text(source)
+    go_programs.compile_program(folder / "build" / "x", source, ["build"], folder, quiet=True)
+
+
+@pytest.mark.parametrize("interrupted", ["replace", "write_text"])
+def test_a_program_whose_build_was_interrupted_does_not_count_as_that_of_other_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupted: str
+) -> None:
+    """If this fails, changing a source back leaves the program of the change in use for good."""
+    _compiler(tmp_path, monkeypatch)
+    _compile(tmp_path, "first")
+    program = tmp_path / "build" / "x"
+    assert go_programs.is_built(program, "first")
+    original = getattr(Path, interrupted)
+
+    def interrupt(self: Path, *arguments: object) -> object:
+        if self.parent == program.parent:
+            raise KeyboardInterrupt
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Path, interrupted, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        _compile(tmp_path, "second")
+    assert program.read_text() == {"replace": "first", "write_text": "second"}[interrupted]
+    assert not go_programs.is_built(program, "second")
+    assert not go_programs.is_built(program, "first") or program.read_text() == "first"
+    assert {path.name for path in program.parent.iterdir()} <= {"x", "x.inputs"}
+
+
+def test_a_compiler_that_fails_leaves_no_unfinished_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, each build on a full disk makes it fuller."""
+    _compiler(tmp_path, monkeypatch, "exit 1")
+    with pytest.raises(SystemExit, match="failed to compile x, exit code 1"):
+        _compile(tmp_path, "first")
+    assert list((tmp_path / "build").iterdir()) == []
+
+
 def test_another_version_is_built_with_the_modules_of_that_version() -> None:
     """An API server would call itself 1.35 and be made of parts of 1.37."""
     theirs = "go 1.25.0\nrequire k8s.io/api v0.0.0\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n"

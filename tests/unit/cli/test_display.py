@@ -116,6 +116,26 @@ def test_the_status_says_which_caches_are_not_synced_and_why() -> None:
     ]
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_status_shows_what_fails_at_readyz_and_then_what_warns(columns: int) -> None:
+    """If this fails, only programs that read JSON learn why nothing is scheduled."""
+    clock = "the clock of this host is 42 s behind the API server's (docs/troubleshooting.md#the-installation-is-wrong)"
+    found = [
+        {"check": "clock", "text": clock},
+        {"check": "filter", "text": "no replica of filter is available", "fails": True},
+        {"check": "permissions", "text": "nodes is as it was listed before: forbidden"},
+        {"check": "bind", "text": "no replica of bind is available", "fails": True},
+    ]
+    lines = display.as_text(status_command.render(_status(readinessProblems=found)), columns).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert lines[1].split(maxsplit=2) == ["Not", "ready", "filter: no replica of filter is available"]
+    assert lines[2].strip() == "bind: no replica of bind is available"
+    assert " ".join(" ".join(lines[3:6]).split()).startswith(f"Warnings clock: {clock} permissions: nodes is as it was")
+    well = display.as_text(status_command.render(_status()), columns)
+    assert "Not ready" not in well
+    assert "Warnings" not in well
+
+
 def test_the_status_names_apis_that_are_not_served() -> None:
     """Why a rule has no effect would be in the log of the start alone."""
     absent = [

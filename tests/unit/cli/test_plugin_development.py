@@ -13,7 +13,7 @@ import yaml
 
 from tests.helpers import virtual_time
 from trireme.cli import main
-from trireme.cli.plugin_development import init, project_file, run, sample_pods, source_changes
+from trireme.cli.plugin_development import init, project_file, run, sample_pods, source_changes, taken_names
 from trireme.framework import release
 from trireme.v1 import insight_pb2, plugin_pb2
 from trireme.v1.scheduler_explanation_pb2 import PendingPod, PodWait, SchedulerExplanation
@@ -138,6 +138,41 @@ def test_a_name_that_no_plugin_can_have_is_refused(tmp_path: Path, packages: Pat
     with pytest.raises(init.InitError, match="NAME"):
         init.write(name, "python", tmp_path / "new", packages)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("language", "name"),
+    [
+        *(("java", name) for name in ("Filter", "Score", "Reserve", "Node", "Map", "String", "Test", "Int", "New")),
+        *(("rust", name) for name in ("Arguments", "Verdict", "Ok", "Self", "Match", "Test")),
+        *(("typescript", name) for name in ("Verdict", "Number")),
+        *(("python", name) for name in ("SystemExit", "Class", "Json", "Trireme")),
+    ],
+)
+def test_a_name_that_the_code_of_the_repository_gives_another_meaning_is_refused(
+    tmp_path: Path, packages: Path, language: str, name: str
+) -> None:
+    """If this fails, the repository does not compile, and the compiler says nothing of the name."""
+    with pytest.raises(init.InitError, match=f"NAME: '{name}': .*{language}; choose another name, such as My{name}"):
+        init.write(name, language, tmp_path / "new", packages)
+    assert not (tmp_path / "new").exists()
+    init.write(f"My{name}", language, tmp_path / "new", packages)
+
+
+@pytest.mark.parametrize("language", init.list_languages())
+def test_a_name_that_comments_and_texts_of_the_repository_use_is_allowed(
+    tmp_path: Path, packages: Path, language: str
+) -> None:
+    for name in ("Refuses", "Scores", "License"):
+        init.write(name, language, tmp_path / name, packages)
+
+
+def test_the_types_that_a_plugin_in_java_inherits_are_known() -> None:
+    """If this fails, a plugin with the name of one of them does not compile."""
+    source = (_ROOT / "sdk/java/src/main/java/dev/trireme/sdk/Plugin.java").read_text()
+    assert set(re.findall(r"^  (?:interface|record) (\w+)", source, re.MULTILINE)) == set(
+        taken_names.INHERITED_IN_JAVA.split()
+    )
 
 
 @pytest.mark.parametrize(

@@ -293,6 +293,26 @@ async def test_while_no_answer_comes_the_state_is_marked_as_old_and_keys_work() 
         assert not screen.screen.has_class("old")
 
 
+async def test_what_fails_at_readyz_has_a_line_and_what_warns_if_nothing_fails() -> None:
+    """If this fails, the screen of a frontend that schedules nothing looks as if there were nothing to do."""
+    clock = {"check": "clock", "text": "the clock is 42 s behind"}
+    sync = {"check": "sched-handler-sync", "text": "handlers are not fully synchronized: pods", "fails": True}
+    shown = report(readinessProblems=[clock, sync])
+
+    async def fetch() -> dict[str, Any]:
+        return shown
+
+    screen = top_screen.TopScreen(fetch)
+    async with screen.run_test(size=(80, 24)):
+        await screen.refresh_report()
+        line = _line(screen, "#problem")
+        assert line == f"Not ready (1 of 2 in trireme status): sched-handler-sync: {sync['text']}"
+        shown = report(readinessProblems=[clock])
+        await screen.refresh_report()
+        assert _line(screen, "#problem") == "Warning: clock: the clock is 42 s behind"
+        assert not screen.screen.has_class("old")
+
+
 def test_a_standby_names_the_leader() -> None:
     """Somebody watches the wrong frontend for an hour."""
     assert top_screen.standby_text(Leadership(holder="host-1")) == "stands by, host-1 leads"

@@ -8,8 +8,8 @@ import pytest
 from tests.helpers import proposed_changes
 from tests.helpers.proposed_changes import PENDING, Cluster, cycle_of_pod
 from tests.helpers.snapshot_views import pod_of, requesting
-from trireme.insight.proposals import request_changes, search
-from trireme.v1 import insight_pb2, policy_pb2, snapshot_pb2
+from trireme.insight.proposals import pod_changes, request_changes, search
+from trireme.v1 import core_pb2, insight_pb2, policy_pb2, snapshot_pb2
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 SIZE = {"cpu": "4", "memory": "8Gi", "pods": "10"}
@@ -233,6 +233,32 @@ async def test_the_answer_says_what_was_not_tried() -> None:
     late = await _searched(cluster, clock=lambda: float(next(ticks)), seconds=3.0)
     assert insight_pb2.ProposalSearchLimit(kind="tolerate_taints", tried=2, candidates=5) in late.limits
     assert {limit.kind: limit.tried for limit in late.limits}["add_node"] == 0
+
+
+@pytest.mark.parametrize("many", ["constraints", "taints"])
+async def test_copies_of_the_pod_are_made_only_for_what_is_simulated(
+    many: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this fails, a pod of 600 terms, or a cluster of as many taints, takes all of insight's memory."""
+    copies = []
+    copy_of = pod_changes.copy_of
+
+    def counted(pod: core_pb2.Pod) -> core_pb2.Pod:
+        copies.append(pod)
+        return copy_of(pod)
+
+    monkeypatch.setattr(pod_changes, "copy_of", counted)
+    taints = [(f"t{number}", "", "NoSchedule") for number in range(40 if many == "taints" else 0)]
+    nodes = {f"n{number}": {"taints": [each]} for number, each in enumerate(taints)} or {"n": {}}
+    selector = {f"k{number}": "v" for number in range(40 if many == "constraints" else 0)}
+    cluster = _cluster({**requesting(cpu="1"), "nodeSelector": selector}, **nodes)
+    cluster.classes[PENDING].spec.preemption_policy = "Never"
+    result = await search.ProposalSearch(max_candidates=3).search(
+        cluster.engine_of(cluster.build().snap), cycle_of_pod(PENDING)
+    )
+    assert [(each.tried, each.candidates) for each in result.limits[:1]] == [(3, 40)]
+    # Of one kind of change, for the one request of the pod, and for preemption.
+    assert len(copies) <= 3 + 2
 
 
 async def test_other_calls_are_answered_during_a_search() -> None:

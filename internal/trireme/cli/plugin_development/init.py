@@ -22,6 +22,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
+from trireme.cli.plugin_development import taken_names
 from trireme.framework import release
 
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
@@ -36,6 +37,7 @@ _NAME = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 EXTENSION_POINTS = ("filter", "score")
 # A line that says for which extension points the lines up to the next such line are; after `%%` alone they are for all.
 _MARKER = re.compile(r"^%%(?: (.*))?\n", re.MULTILINE)
+_SOURCES = (".java", ".py", ".rs", ".ts", ".go")
 # What the plugin does.
 _SUMMARIES = {
     ("filter",): "keeps pods off nodes with a label",
@@ -68,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     folder = pathlib.Path(options.directory or project_name(options.name))
     packages = pathlib.Path(options.sdk or _PACKAGES)
     try:
-        _check(options.name, folder)
+        _check(options.name, options.language, folder)
         if not options.sdk and _BUILDER.exists():
             print(f"building the SDK's package in {options.language}, about a minute the first time", file=sys.stderr)
             build_packages(options.language, _BUILDER)
@@ -95,7 +97,7 @@ def write(
 
     Raises: InitError: the name cannot be a plugin's, the folder has files, or the SDK's packages are missing.
     """
-    _check(name, folder)
+    _check(name, language, folder)
     sdk = packages / language
     if not sdk.is_dir() or not any(sdk.iterdir()):
         raise InitError(f"--sdk: {sdk}: no packages are there; `make sdk-packages` in Trireme's repository builds them")
@@ -122,15 +124,22 @@ def build_packages(language: str, builder: pathlib.Path) -> None:
         )
 
 
-def _check(name: str, folder: pathlib.Path) -> None:
+def _check(name: str, language: str, folder: pathlib.Path) -> None:
     """Check the arguments. Raises: InitError."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise InitError(f"NAME: {name!r}: must begin with a capital letter and have letters and digits, as MyPlugin")
+    sources = [_MARKER.sub("", path.read_text()) for path in _list_sources(language)]
+    if taken_names.is_taken(name, _module_name(name, language), language, sources):
+        raise InitError(f"NAME: {name!r}: has another meaning in {language}; choose another name, such as My{name}")
     try:
         if folder.exists() and any(folder.iterdir()):
             raise InitError(f"{folder}: has files already; name another folder by --directory")
     except OSError as error:
         raise InitError(f"{error.filename}: {error.strerror}") from error
+
+
+def _module_name(name: str, language: str) -> str:
+    return project_name(name).replace("-", "" if language == "java" else "_")
 
 
 def _find_build_time(packages: pathlib.Path) -> str:
@@ -161,14 +170,19 @@ def _words(name: str, points: Sequence[str]) -> Mapping[str, str]:
         "PROFILE_PLUGINS": ", ".join(f"{point}: {{enabled: [{{name: {name}}}]}}" for point in points),
         "PLUGIN_NAME": name,
         "PROJECT_NAME": project,
-        "MODULE_NAME": project.replace("-", "_"),
-        "PACKAGE_NAME": project.replace("-", ""),
+        "MODULE_NAME": _module_name(name, "python"),
+        "PACKAGE_NAME": _module_name(name, "java"),
         "SDK_VERSION": release.TRIREME,
     }
 
 
 def _list_files(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     return (path for path in sorted(folder.rglob(f"*{_SUFFIX}")) if path.is_file())
+
+
+def _list_sources(language: str) -> Iterator[pathlib.Path]:
+    """The files of the template that have code of the language."""
+    return (path for path in _list_files(_TEMPLATES / language) if path.with_suffix("").suffix in _SOURCES)
 
 
 def _replace(text: str, words: Mapping[str, str]) -> str:

@@ -22,11 +22,9 @@ def volumes_to_drop(pod: core_pb2.Pod, snap: snapshot.Snapshot) -> Iterator[pod_
         claim = snap.objects.get("persistent_volume_claim", pod.metadata.namespace, name) if name else None
         if claim is None or not claim.spec.volume_name:
             continue
-        changed = pod_changes.copy_of(pod)
-        del changed.spec.volumes[number]
         # By name, for classes have only the volumes that nodes may refuse.
         drop = insight_pb2.DropConstraint(field=f"spec.volumes[{volume.name}]", bound_volume=_bound_volume(claim, snap))
-        yield pod_changes.PodChange(changed, insight_pb2.Proposal(drop_constraint=drop))
+        yield pod_changes.dropping(pod, drop, "volumes", number)
 
 
 def _bound_volume(claim: core_pb2.PersistentVolumeClaim, snap: snapshot.Snapshot) -> volume_proposal_pb2.BoundVolume:

@@ -3,10 +3,13 @@
 Tests: tests/unit/insight/test_proposals.py.
 """
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from google.protobuf import message
 
 from trireme.framework import tolerations
 from trireme.simulation import node_copies
@@ -15,13 +18,17 @@ from trireme.v1 import core_pb2, insight_pb2
 
 _HARD = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED_FIELD = "required_during_scheduling_ignored_during_execution"
 
 
 @dataclass(frozen=True, slots=True)
 class PodChange:
-    """A changed copy of the class's pod, and the proposal of the change."""
+    """What makes a changed copy of the class's pod, and the proposal of the change.
 
-    pod: core_pb2.Pod
+    The copy is made for a simulation: copies for all candidates of a pod with many terms would fill the memory.
+    """
+
+    changed_pod: Callable[[], core_pb2.Pod]
     proposal: insight_pb2.Proposal
 
 
@@ -57,28 +64,24 @@ def constraints_to_drop(pod: core_pb2.Pod) -> Iterator[PodChange]:
     """A candidate for each constraint of the pod that may be dropped by itself, in the order of the pod's fields."""
     for key in sorted(pod.spec.node_selector):
         requirement = core_pb2.NodeSelectorRequirement(key=key, operator="In", values=[pod.spec.node_selector[key]])
-        changed = copy_of(pod)
-        del changed.spec.node_selector[key]
         drop = insight_pb2.DropConstraint(field=f"spec.nodeSelector[{key}]", node_selector=requirement)
-        yield _dropping(changed, drop)
+        yield dropping(pod, drop, "node_selector", key)
     yield from _node_affinity_to_drop(pod)
     affinity = pod.spec.affinity
     for number, term in enumerate(affinity.pod_affinity.required_during_scheduling_ignored_during_execution):
-        changed = copy_of(pod)
-        del changed.spec.affinity.pod_affinity.required_during_scheduling_ignored_during_execution[number]
         field = f"spec.affinity.podAffinity.{_REQUIRED}[{number}]"
-        yield _dropping(changed, insight_pb2.DropConstraint(field=field, pod_affinity=term))
+        drop = insight_pb2.DropConstraint(field=field, pod_affinity=term)
+        yield dropping(pod, drop, "affinity", "pod_affinity", _REQUIRED_FIELD, number)
     for number, term in enumerate(affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution):
-        changed = copy_of(pod)
-        del changed.spec.affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution[number]
-        field = f"spec.affinity.podAntiAffinity.{_REQUIRED}[{number}]"
-        yield _dropping(changed, insight_pb2.DropConstraint(field=field, pod_anti_affinity=term))
+        drop = insight_pb2.DropConstraint(
+            field=f"spec.affinity.podAntiAffinity.{_REQUIRED}[{number}]", pod_anti_affinity=term
+        )
+        yield dropping(pod, drop, "affinity", "pod_anti_affinity", _REQUIRED_FIELD, number)
     for number, constraint in enumerate(pod.spec.topology_spread_constraints):
         if constraint.when_unsatisfiable == "DoNotSchedule":
-            changed = copy_of(pod)
-            del changed.spec.topology_spread_constraints[number]
             field = f"spec.topologySpreadConstraints[{number}]"
-            yield _dropping(changed, insight_pb2.DropConstraint(field=field, topology_spread=constraint))
+            drop = insight_pb2.DropConstraint(field=field, topology_spread=constraint)
+            yield dropping(pod, drop, "topology_spread_constraints", number)
 
 
 def _node_affinity_to_drop(pod: core_pb2.Pod) -> Iterator[PodChange]:
@@ -96,21 +99,18 @@ def _node_affinity_to_drop(pod: core_pb2.Pod) -> Iterator[PodChange]:
             continue
         for name in ("match_expressions", "match_fields"):
             for place, requirement in enumerate(getattr(term, name)):
-                changed = copy_of(pod)
-                required = changed.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
-                del getattr(required.node_selector_terms[number], name)[place]
                 json_name = core_pb2.NodeSelectorTerm.DESCRIPTOR.fields_by_name[name].json_name
                 field = f"{path}.nodeSelectorTerms[{number}].{json_name}[{place}]"
-                yield _dropping(changed, insight_pb2.DropConstraint(field=field, node_affinity=requirement))
+                drop = insight_pb2.DropConstraint(field=field, node_affinity=requirement)
+                steps = ("affinity", "node_affinity", _REQUIRED_FIELD, "node_selector_terms", number, name, place)
+                yield dropping(pod, drop, *steps)
     if whole:
-        changed = copy_of(pod)
-        changed.spec.affinity.node_affinity.ClearField("required_during_scheduling_ignored_during_execution")
         drop = insight_pb2.DropConstraint(field=path)
         if len(terms) == 1:
             drop.node_affinity.CopyFrom([*terms[0].match_expressions, *terms[0].match_fields][0])
         else:
             drop.required_node_affinity.CopyFrom(selector)
-        yield _dropping(changed, drop)
+        yield dropping(pod, drop, "affinity", "node_affinity", _REQUIRED_FIELD)
 
 
 def _untolerated(pod: core_pb2.Pod, taints: Sequence[tolerations.Taint]) -> frozenset[tolerations.Taint]:
@@ -123,15 +123,36 @@ def _untolerated(pod: core_pb2.Pod, taints: Sequence[tolerations.Taint]) -> froz
 
 
 def _with_tolerations(pod: core_pb2.Pod, taints: Sequence[tolerations.Taint]) -> PodChange:
-    changed, proposal = copy_of(pod), insight_pb2.Proposal()
+    proposal = insight_pb2.Proposal()
     for key, value, effect in taints:
-        changed.spec.tolerations.add(key=key, operator="Equal", value=value, effect=effect)
         proposal.tolerate_taints.taints.add(key=key, value=value, effect=effect)
-    return PodChange(changed, proposal)
+
+    def changed_pod() -> core_pb2.Pod:
+        changed = copy_of(pod)
+        for key, value, effect in taints:
+            changed.spec.tolerations.add(key=key, operator="Equal", value=value, effect=effect)
+        return changed
+
+    return PodChange(changed_pod, proposal)
 
 
-def _dropping(pod: core_pb2.Pod, drop: insight_pb2.DropConstraint) -> PodChange:
-    return PodChange(pod, insight_pb2.Proposal(drop_constraint=drop))
+def dropping(pod: core_pb2.Pod, drop: insight_pb2.DropConstraint, *steps: str | int) -> PodChange:
+    """The change that drops what is at the end of these fields, keys and places, from the pod's spec on."""
+    return PodChange(functools.partial(_without, pod, steps), insight_pb2.Proposal(drop_constraint=drop))
+
+
+def _without(pod: core_pb2.Pod, steps: Sequence[str | int]) -> core_pb2.Pod:
+    """A copy of the pod without what is at the end of the steps."""
+    changed = copy_of(pod)
+    *way, last = steps
+    holder: Any = changed.spec
+    for step in way:
+        holder = holder[step] if isinstance(step, int) else getattr(holder, step)
+    if isinstance(holder, message.Message):
+        holder.ClearField(last)
+    else:
+        del holder[last]
+    return changed
 
 
 def copy_of(pod: core_pb2.Pod) -> core_pb2.Pod:

@@ -3,6 +3,7 @@
 Tests: tests/unit/insight/test_proposals.py.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -76,7 +77,7 @@ def lowered_requests(
         lower.container, lower.resource = request.name, request.resource
         lower.current.string = amounts.quantity_text(request.resource, request.amount)
         lower.proposed.string = amounts.quantity_text(request.resource, amount)
-        yield pod_changes.PodChange(request.lowered(pod, amount), proposal)
+        yield pod_changes.PodChange(functools.partial(request.lowered, pod, amount), proposal)
         # The nodes with so much left refused it nevertheless, for example because pods are nominated to them.
         left = left[left < needed(amount)]
 

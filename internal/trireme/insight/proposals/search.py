@@ -164,14 +164,15 @@ class _SearchOfPod:
         }
         tried = {kind: changes[: self._max_candidates] for kind, changes in by_kind.items()}
         cluster = self._cluster.fork()
-        numbers = iter(cluster.add_classes([change.pod for changes in tried.values() for change in changes]))
+        pods = {kind: [change.changed_pod() for change in changes] for kind, changes in tried.items()}
+        numbers = iter(cluster.add_classes([pod for changed in pods.values() for pod in changed]))
         for kind, changes in tried.items():
             count = 0
-            for change, number in zip(changes, numbers, strict=False):
+            for change, pod, number in zip(changes, pods[kind], numbers, strict=False):
                 if self._time_is_up:
                     break
                 count += 1
-                await self._add(change.proposal, await cluster.feasible_slots(number), cluster, change.pod)
+                await self._add(change.proposal, await cluster.feasible_slots(number), cluster, pod)
             self._note_untried(kind, count, len(by_kind[kind]))
 
     async def _lower_requests(self) -> None:
@@ -211,38 +212,49 @@ class _SearchOfPod:
         if not tried:
             return []
         cluster = self._cluster.fork()
-        numbers = cluster.add_classes([change.pod for change in tried])
+        pods = [change.changed_pod() for change in tried]
+        numbers = cluster.add_classes(pods)
         return [
-            await self._add(change.proposal, await cluster.feasible_slots(number), cluster, change.pod)
-            for change, number in zip(tried, numbers, strict=True)
+            await self._add(change.proposal, await cluster.feasible_slots(number), cluster, pod)
+            for change, pod, number in zip(tried, pods, numbers, strict=True)
         ]
 
     async def _label_node(self) -> None:
         """Label one node; not with remote plugins, which know nodes as they are."""
-        snap = self._cluster.snap
-        candidates = node_labels.missing_labels(self._pod, snap, list(self._refused.values()))
+        refused = list(self._refused.values())
+        candidates = await node_labels.missing_labels(self._pod, self._cluster.snap, refused, lambda: self._time_is_up)
+        every = len(candidates.found) + candidates.others
         if self._chain.asynchronous:
-            self._note_untried("label_node", 0, len(candidates))
+            self._note_untried("label_node", 0, every)
             return
         cluster, count, working = self._cluster.fork(), 0, list[Set[str]]()
-        for candidate in candidates[: self._max_candidates]:
-            if self._time_is_up:
-                break
-            count += 1
+        for candidate in candidates.found[: self._max_candidates]:
             # More labels than do are no advice.
             needless = any(keys < candidate.labels.keys() for keys in working)
-            for slot in () if needless else candidate.slots:
-                cluster.set_node(slot, node_copies.node_with_labels(snap, slot, candidate.labels))
-                slots = await cluster.feasible_slots(cluster.cycle.pod_class)
-                label = insight_pb2.LabelNode(node_name=snap.nodes.names[slot], labels=candidate.labels)
-                works = slot in slots and await self._add(insight_pb2.Proposal(label_node=label), slots, cluster)
-                cluster.set_node(slot, node_copies.node_at(snap, slot))
-                if works:
-                    working.append(candidate.labels.keys())
-                    break
-                if self._time_is_up:
-                    break
-        self._note_untried("label_node", count, len(candidates))
+            works = False if needless else await self._try_labels(candidate, cluster)
+            if works is None:
+                break
+            count += 1
+            if works:
+                working.append(candidate.labels.keys())
+        self._note_untried("label_node", count, every)
+
+    async def _try_labels(
+        self, candidate: node_labels.MissingLabels, cluster: simulated_cluster.SimulatedCluster
+    ) -> bool | None:
+        """Whether the labels work on one of the candidate's nodes; None: the time was up before all were tried."""
+        snap = self._cluster.snap
+        for slot in candidate.slots:
+            if self._time_is_up:
+                return None
+            cluster.set_node(slot, node_copies.node_with_labels(snap, slot, candidate.labels))
+            slots = await cluster.feasible_slots(cluster.cycle.pod_class)
+            label = insight_pb2.LabelNode(node_name=snap.nodes.names[slot], labels=candidate.labels)
+            works = slot in slots and await self._add(insight_pb2.Proposal(label_node=label), slots, cluster)
+            cluster.set_node(slot, node_copies.node_at(snap, slot))
+            if works:
+                return True
+        return False
 
     async def _add_node(self) -> None:
         """Add one node of the shape of another one; not with remote plugins, which know no node that is not there."""

@@ -1,4 +1,5 @@
 // Also change: internal/trireme/sdk/description.py (which names the other languages' files).
+// Also change: internal/trireme/cli/plugin_development/taken_names.py (which names the types of Plugin).
 package dev.trireme.sdk;
 
 import com.google.gson.JsonElement;
