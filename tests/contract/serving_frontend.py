@@ -145,6 +145,7 @@ class FakeFrontend:
         self.plugins: Callable[[], list[scheduler_status_pb2.PluginStatus]] = list
         self.lease, self.holder = "kube-system/kube-scheduler", "other"
         self.catching_up: dict[str, str] = {}
+        self.given_up: dict[str, str] = {}
         self.lookups: dict[str, Any] = {}
         self.lease_error = ""
 

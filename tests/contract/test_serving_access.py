@@ -142,6 +142,17 @@ async def test_what_was_listed_and_is_forbidden_now_is_a_warning(tmp_path: Path)
         )
 
 
+async def test_claims_that_a_leader_goes_on_without_are_a_warning(tmp_path: Path) -> None:
+    """It may give devices twice, and the log says so only once."""
+    frontend = support.FakeFrontend()
+    frontend.given_up = {"resourceclaims": "no (403 Forbidden)"}
+    async with support.served(tmp_path, frontend) as served:
+        assert await _get(served, "/readyz/permissions", _token("admin")) == (
+            200,
+            "ok, but resourceclaims may lack what an earlier leader wrote last: no (403 Forbidden)\n",
+        )
+
+
 async def test_the_status_has_what_fails_and_what_warns(tmp_path: Path) -> None:
     """Who reads the status, and has no access to the log, would see that pods wait and not why."""
     frontend = support.FakeFrontend(absent=["bind"])

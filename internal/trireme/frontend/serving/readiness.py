@@ -92,10 +92,13 @@ class Readiness:
         return "; ".join(f"{name}: {problem}" for name, problem in waits)
 
     def _permissions_warning(self) -> str:
-        """Which collections were listed and may not be read any more; what changes in them is not seen."""
+        """Which collections may not be read any more; what changes in them is not seen."""
         found = [entry.statistics() for entry in self._state.informers if entry.synced]
         denied = [each for each in found if each.last_status in (errors.UNAUTHORIZED, errors.FORBIDDEN)]
-        return "; ".join(f"{each.name} is as it was listed before: {each.last_error}" for each in denied)
+        warnings = {each.name: f"{each.name} is as it was listed before: {each.last_error}" for each in denied}
+        for name, why in self._state.context.leader.given_up.items():
+            warnings.setdefault(name, f"{name} may lack what an earlier leader wrote last: {why}")
+        return "; ".join(warnings.values())
 
     def _clock_reading(self) -> Mapping[tuple[str, ...], float]:
         ahead = self._api_server.clock_ahead_seconds
