@@ -14,10 +14,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-from trireme.frontend.phase_clients import failure_log
 from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.rest import errors
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+from trireme_kube.componentbase.logs import failure_log
 
 log = logging.getLogger(__name__)
 

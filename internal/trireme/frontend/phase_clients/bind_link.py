@@ -16,10 +16,11 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from trireme.frontend.phase_clients import failure_log, replica_link
+from trireme.frontend.phase_clients import replica_link
 from trireme.rpc import dialing
 from trireme.v1 import bind_phase_pb2, bind_phase_pb2_grpc
 from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.logs import failure_log
 
 log = logging.getLogger(__name__)
 

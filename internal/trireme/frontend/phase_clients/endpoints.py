@@ -12,9 +12,10 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trireme.frontend.phase_clients import endpoint_slices, failure_log
+from trireme.frontend.phase_clients import endpoint_slices
 from trireme_kube.client.rest import client
 from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.logs import failure_log
 
 log = logging.getLogger(__name__)
 

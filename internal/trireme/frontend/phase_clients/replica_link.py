@@ -22,9 +22,10 @@ from typing import Any, Protocol
 import grpc
 from grpc import aio
 
-from trireme.frontend.phase_clients import class_answers, failure_log
+from trireme.frontend.phase_clients import class_answers
 from trireme.rpc import dialing, message_sizes
 from trireme.v1 import scheduler_status_pb2, snapshot_pb2
+from trireme_kube.componentbase.logs import failure_log
 
 log = logging.getLogger(__name__)
 
