@@ -104,7 +104,9 @@ async def test_readiness_says_why_a_phase_cannot_be_called(tmp_path: Path) -> No
     frontend = support.FakeFrontend(absent=["filter"])
     frontend.filters.links = [SimpleNamespace(address="10.0.0.3:7001", last_error="its certificate has expired")]
     service = "endpointslice:///s/trireme-filter:grpc"
-    frontend.lookups = {"filter": {service: endpoints.EndpointLookup(service, listed=True)}}
+    frontend.lookups = {
+        "filter": {service: endpoints.EndpointLookup(service, listed=True, missing="none of its pods runs")}
+    }
     async with support.served(tmp_path, frontend) as served:
         _, text = await _get(served, "/readyz/filter", _token("admin"))
     assert text == (

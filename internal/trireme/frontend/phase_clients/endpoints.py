@@ -44,6 +44,7 @@ class EndpointLookup:
     endpoint: str
     addresses: Sequence[str] = ()  # as they were found last
     listed: bool = False  # whether it has been looked up with success
+    missing: str = ""  # why it stands for no address, as it was found last
     error: Callable[[], str] = str  # returns why it cannot be looked up now; empty: it can, or was not tried yet
 
 
@@ -83,7 +84,9 @@ async def follow_endpoints(
         nonlocal known, observed
         found[endpoint] = replicas
         if endpoint in lookups:
-            lookups[endpoint].addresses, lookups[endpoint].listed = tuple(replicas.addresses), replicas.listed
+            lookup = lookups[endpoint]
+            lookup.addresses, lookup.listed = tuple(replicas.addresses), replicas.listed
+            lookup.missing = replicas.missing
         addresses = {address for entry in found.values() for address in entry.addresses}
         uncallable = {address for entry in found.values() for address in entry.uncallable}
         complete = all(each in found and found[each].listed for each in resolving)
