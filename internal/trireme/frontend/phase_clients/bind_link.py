@@ -38,7 +38,7 @@ class BindLinkStatistics:
     address: str
     fenced: bool
     in_flight: int  # calls
-    last_error: str
+    last_error: str  # why it is not called, or how the last call failed; empty: neither
 
 
 class BindLink:
@@ -100,7 +100,13 @@ class BindLink:
 
     def statistics(self) -> BindLinkStatistics:
         """How the replica stands."""
-        return BindLinkStatistics(self.address, self.fenced, self.in_flight, self.last_error)
+        return BindLinkStatistics(self.address, self.fenced, self.in_flight, self.last_error or self._problem())
+
+    def _problem(self) -> str:
+        """Why it is not called though nothing failed; empty: it is called."""
+        if not self.callable:
+            return "it is not ready, or is terminating"
+        return "" if self.fenced else "it has not confirmed yet that this frontend leads"
 
     def stop_calling(self, error: BaseException) -> None:
         """Call the replica no more until it has answered Fence again."""
