@@ -220,10 +220,16 @@ class FakeFrontend:
         return Term(7, "me", lambda: self.lease_seconds) if self.leading else None
 
 
-def informer(name: str, error: str, *, synced: bool, status: int = 0) -> SimpleNamespace:
+def informer(name: str, error: str, *, synced: bool, status: int = 0, lists: int = 1) -> SimpleNamespace:
     """An informer whose last request failed."""
     statistics = SimpleNamespace(
-        name=name, state="listing", synced=synced, failures=int(bool(error)), last_error=error, last_status=status
+        name=name,
+        state="listing",
+        synced=synced,
+        lists=lists,
+        failures=int(bool(error)),
+        last_error=error,
+        last_status=status,
     )
     return SimpleNamespace(synced=synced, statistics=lambda: statistics)
 

@@ -134,13 +134,15 @@ async def test_what_was_listed_and_is_forbidden_now_is_a_warning(tmp_path: Path)
     frontend.informers = [
         support.informer("pods", "away", synced=True),
         support.informer("services", "no (403 Forbidden)", synced=True, status=403),
+        support.informer("podgroups", "no (403 Forbidden)", synced=True, status=403, lists=0),
     ]
     async with support.served(tmp_path, frontend) as served:
         code, text = await _get(served, "/readyz?verbose")
         assert (code, "[+]permissions ok, with a warning: reason withheld" in text.splitlines()) == (200, True)
         assert await _get(served, "/readyz/permissions", _token("admin")) == (
             200,
-            "ok, but services is as it was listed before: no (403 Forbidden)\n",
+            "ok, but services is as it was listed before: no (403 Forbidden); "
+            "podgroups was never listed, and counts as empty: no (403 Forbidden)\n",
         )
 
 
