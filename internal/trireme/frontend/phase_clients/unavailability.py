@@ -1,6 +1,7 @@
 """Why a phase cannot be called: its endpoints that stand for no address, and its replicas that cannot be called.
 
-Tests: tests/unit/frontend/test_unavailability.py, tests/unit/frontend/test_fallback.py, tests/contract/test_serving_access.py.
+Tests: tests/unit/frontend/test_unavailability.py, tests/unit/frontend/test_fallback.py,
+tests/contract/test_serving_access.py.
 """
 
 from collections.abc import Iterable
