@@ -78,10 +78,17 @@ async def keep_catching_up(entries: Iterable[informer.Informer[Any]], given_up: 
                 log.info("%s: what earlier leaders wrote is known by now", name)
 
 
-async def catch_up_with(entry: informer.Informer[Any], namespace: str, name: str) -> None:
-    """Return once the informer shows the object as it is now, or may not read it; logs failures, and tries again."""
+async def catch_up_with(entry: informer.Informer[Any], namespace: str, name: str, pods: informer.Informer[Any]) -> None:
+    """Return once the informer shows the object as it is now, or may not read it; logs failures, and tries again.
+
+    Refusals count while `pods` are not refused as well.
+    """
+
+    def may_go_on() -> bool:
+        return pods.statistics().last_status not in (errors.UNAUTHORIZED, errors.FORBIDDEN)
+
     what = f"what was written into {namespace}/{name} is not known yet"
-    await _keep_trying(entry, what, functools.partial(entry.catch_up_with, namespace, name), lambda: True)
+    await _keep_trying(entry, what, functools.partial(entry.catch_up_with, namespace, name), may_go_on)
 
 
 def _ignore(_: str) -> None:

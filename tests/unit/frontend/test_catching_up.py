@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,11 @@ from tests.helpers import virtual_time
 from trireme.frontend import catching_up
 from trireme_kube.client.informers import resources
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+
+
+def _pods(statuses: Callable[[], int] = int) -> Any:
+    """The informer of pods, with the status of its last failure."""
+    return types.SimpleNamespace(statistics=lambda: types.SimpleNamespace(last_status=statuses()))
 
 
 class _Informer:
@@ -37,7 +43,7 @@ def test_a_claim_is_waited_for_until_it_is_shown(caplog: pytest.LogCaptureFixtur
 
     async def main(clock: Callable[[], float]) -> None:
         started = clock()
-        await catching_up.catch_up_with(claims, "team", "c")
+        await catching_up.catch_up_with(claims, "team", "c", _pods())
         assert clock() - started == pytest.approx(catching_up.CATCH_UP_SECONDS + 2 * catching_up.CATCH_UP_RETRY_SECONDS)
 
     virtual_time.run(main)
@@ -153,14 +159,18 @@ def test_what_a_leader_goes_on_without_is_caught_up_once_it_may_be_read(caplog: 
     assert caplog.messages == ["resourceclaims: what earlier leaders wrote is known by now"]
 
 
-def test_a_pod_goes_back_without_a_claim_that_may_not_be_read(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("all_refused_for", [0.0, 30.0])
+def test_a_pod_goes_back_without_a_claim_that_may_not_be_read(
+    all_refused_for: float, caplog: pytest.LogCaptureFixture
+) -> None:
     """If this fails, a pod whose binding is undone waits, assumed, until somebody gives the role back."""
 
     async def main(clock: Callable[[], float]) -> None:
         started = clock()
         claims: Any = _RefusedInformer(resources.RESOURCE_CLAIMS, 1e12, clock)
-        await catching_up.catch_up_with(claims, "team", "c")
-        assert clock() - started == pytest.approx(catching_up.REFUSED_SECONDS, abs=1.0)
+        pods = _pods(lambda: 403 if clock() < started + all_refused_for else 0)
+        await catching_up.catch_up_with(claims, "team", "c", pods)
+        assert clock() - started == pytest.approx(all_refused_for + catching_up.REFUSED_SECONDS, abs=1.0)
 
     virtual_time.run(main)
     assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
