@@ -145,6 +145,7 @@ class FakeFrontend:
         self.plugins: Callable[[], list[scheduler_status_pb2.PluginStatus]] = list
         self.lease, self.holder = "kube-system/kube-scheduler", "other"
         self.catching_up: dict[str, str] = {}
+        self.given_up: dict[str, str] = {}
         self.lookups: dict[str, Any] = {}
         self.lease_error = ""
 
@@ -219,10 +220,16 @@ class FakeFrontend:
         return Term(7, "me", lambda: self.lease_seconds) if self.leading else None
 
 
-def informer(name: str, error: str, *, synced: bool, status: int = 0) -> SimpleNamespace:
+def informer(name: str, error: str, *, synced: bool, status: int = 0, lists: int = 1) -> SimpleNamespace:
     """An informer whose last request failed."""
     statistics = SimpleNamespace(
-        name=name, state="listing", synced=synced, failures=int(bool(error)), last_error=error, last_status=status
+        name=name,
+        state="listing",
+        synced=synced,
+        lists=lists,
+        failures=int(bool(error)),
+        last_error=error,
+        last_status=status,
     )
     return SimpleNamespace(synced=synced, statistics=lambda: statistics)
 

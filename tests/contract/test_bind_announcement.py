@@ -110,6 +110,24 @@ async def test_a_replica_that_terminates_is_waited_for_but_not_called(setting: S
     assert [each.address for each in setting.client.statistics()] == [setting.first]
 
 
+async def test_a_replica_that_is_not_called_has_a_reason(setting: Setting) -> None:
+    """If this fails, /readyz says that no replica of bind is available, and not why."""
+    for bind in setting.binds:
+        bind.answering.clear()
+    setting.client.observe(Discovery(True, (setting.second,)))
+    setting.client.set_endpoints([setting.first])
+
+    def reasons() -> dict[str, str]:
+        return {each.address: each.last_error for each in setting.client.statistics()}
+
+    not_ready = "it is not ready, or is terminating"
+    waits = "it has not confirmed yet that this frontend leads"
+    assert reasons() == {setting.first: waits, setting.second: not_ready}
+    setting.binds[0].answering.set()
+    await polling.until(lambda: setting.client.available)
+    assert reasons() == {setting.first: "", setting.second: not_ready}
+
+
 async def test_a_replica_that_begins_to_terminate_is_still_waited_for(setting: Setting) -> None:
     """An endpoint that leaves the list before it has answered may have work of the predecessor all the same."""
     setting.binds[1].answering.clear()

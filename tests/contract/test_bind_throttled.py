@@ -57,6 +57,7 @@ async def frontend(bind: Bind, valid_ms: int = 2_600, **plugins: list[str]) -> A
     replicas.set_endpoints([bind.address])
     try:
         await replicas.wait_until_announced(10.0)
+        replicas.failures.clear()  # until now it has not confirmed that we lead
         yield replicas
     finally:
         await replicas.close()

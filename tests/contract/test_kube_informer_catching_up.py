@@ -78,6 +78,25 @@ async def test_catching_up_on_what_is_forbidden_fails_unless_it_was_absent(liste
             await followed.catch_up(5)
 
 
+@pytest.mark.parametrize("of_one_object", [False, True])
+async def test_catching_up_fails_at_once_if_the_watch_is_forbidden(of_one_object: bool) -> None:
+    """If this fails, a role with `list` and without `watch` looks like an API server that is slow."""
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if is_watch(seen):
+            return failure(403, "Forbidden", "cannot watch things")
+        if "continue" in seen.query or seen.query.get("limit") == str(THINGS.page):
+            return listing(100, thing("b", 100), more="" if "continue" in seen.query else "T")
+        return listing(150, thing("b", 150))
+
+    async with following(script) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+        started = time.monotonic()
+        with pytest.raises(ApiError, match="cannot watch things"):
+            await (followed.catch_up_with("ns", "b", 20) if of_one_object else followed.catch_up(20))
+        assert time.monotonic() - started < 10
+
+
 async def test_catching_up_on_an_idle_collection_takes_a_short_watch() -> None:
     """If this fails, a new leader waits a minute for each quiet collection, or acts before it has seen everything."""
     seconds: list[str] = []

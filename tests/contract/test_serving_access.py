@@ -104,7 +104,9 @@ async def test_readiness_says_why_a_phase_cannot_be_called(tmp_path: Path) -> No
     frontend = support.FakeFrontend(absent=["filter"])
     frontend.filters.links = [SimpleNamespace(address="10.0.0.3:7001", last_error="its certificate has expired")]
     service = "endpointslice:///s/trireme-filter:grpc"
-    frontend.lookups = {"filter": {service: endpoints.EndpointLookup(service, listed=True)}}
+    frontend.lookups = {
+        "filter": {service: endpoints.EndpointLookup(service, listed=True, missing="none of its pods runs")}
+    }
     async with support.served(tmp_path, frontend) as served:
         _, text = await _get(served, "/readyz/filter", _token("admin"))
     assert text == (
@@ -132,13 +134,26 @@ async def test_what_was_listed_and_is_forbidden_now_is_a_warning(tmp_path: Path)
     frontend.informers = [
         support.informer("pods", "away", synced=True),
         support.informer("services", "no (403 Forbidden)", synced=True, status=403),
+        support.informer("podgroups", "no (403 Forbidden)", synced=True, status=403, lists=0),
     ]
     async with support.served(tmp_path, frontend) as served:
         code, text = await _get(served, "/readyz?verbose")
         assert (code, "[+]permissions ok, with a warning: reason withheld" in text.splitlines()) == (200, True)
         assert await _get(served, "/readyz/permissions", _token("admin")) == (
             200,
-            "ok, but services is as it was listed before: no (403 Forbidden)\n",
+            "ok, but services is as it was listed before: no (403 Forbidden); "
+            "podgroups was never listed, and counts as empty: no (403 Forbidden)\n",
+        )
+
+
+async def test_claims_that_a_leader_goes_on_without_are_a_warning(tmp_path: Path) -> None:
+    """It may give devices twice, and the log says so only once."""
+    frontend = support.FakeFrontend()
+    frontend.given_up = {"resourceclaims": "no (403 Forbidden)"}
+    async with support.served(tmp_path, frontend) as served:
+        assert await _get(served, "/readyz/permissions", _token("admin")) == (
+            200,
+            "ok, but resourceclaims may lack what an earlier leader wrote last: no (403 Forbidden)\n",
         )
 
 

@@ -140,6 +140,10 @@ async def test_a_new_leader_goes_on_without_claims_that_it_may_not_list_any_more
     here.frontends[0].stop()
     await wrong.schedules("early")
     assert "resourceclaims: going on with what was listed before" in here.frontends[1].said
+    text = "resourceclaims may lack what an earlier leader wrote last: a fault was injected (403"
+    await wrong.reported("permissions", text, PERMISSIONS, listed="[+]permissions ok, with a warning")
+    await wrong.allow()
+    await here.logged(here.frontends[1], "resourceclaims: what earlier leaders wrote is known by now")
 
 
 async def test_a_leader_that_may_not_list_pods_any_more_is_not_ready(wrong: Wrong) -> None:

@@ -159,7 +159,7 @@ def build(
 
     async def until_claim_shown(namespace: str, name: str) -> None:
         (claims,) = (entry for entry in informers if entry.resource is resources.RESOURCE_CLAIMS)
-        await catching_up.catch_up_with(claims, namespace, name)
+        await catching_up.catch_up_with(claims, namespace, name, pod_informer)
 
     effects = ports.Effects(phases.binder, recorder, until_claim_shown)
     scheduling = build_scheduling(context, cluster, phases.evaluation, effects)

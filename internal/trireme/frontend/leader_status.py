@@ -19,6 +19,8 @@ class LeaderStatus:
         self.term: Term | None = None
         #: Why we wait, before anything is scheduled, for what an earlier leader wrote: the last error by collection.
         self.catching_up: dict[str, str] = {}
+        #: Why we schedule without some of that: the refusals by collection, until it is known.
+        self.given_up: dict[str, str] = {}
 
     @property
     def leading(self) -> bool:

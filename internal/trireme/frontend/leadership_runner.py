@@ -11,6 +11,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from trireme.cache import absent_apis
 from trireme.config import commandline
@@ -19,7 +20,7 @@ from trireme.frontend.app import App
 from trireme.frontend.phase_clients import endpoints, fallback, local_phases
 from trireme.frontend.term import Term
 from trireme_kube.client.events import event_recorder
-from trireme_kube.client.informers import resources
+from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.rest import client
 from trireme_kube.componentbase import supervision
 from trireme_kube.componentbase.logs import klog
@@ -129,6 +130,9 @@ class LeadershipRunner:
         _add_task(group, "endpoints", self._watch_endpoints)
         _add_task(group, "publisher", self._publish_steadily)
         _add_task(group, "status outbox", self._app.scheduling.outbox.run)
+        given_up = self._app.context.leader.given_up
+        keep_catching_up = functools.partial(catching_up.keep_catching_up, self._written_by_leaders(), given_up)
+        _add_task(group, "writes of earlier leaders", keep_catching_up)
         if self._app.insight_queue_feed is not None:
             _add_task(group, "insight", self._app.insight_queue_feed.run)
         if self._app.wake_up_check is not None:
@@ -174,9 +178,11 @@ class LeadershipRunner:
 
     async def _catch_up(self) -> None:
         """Return once the informers show everything that was written up to now, as far as we may read it."""
-        written = [entry for entry in self._app.informers if entry.resource in WRITTEN_BY_LEADERS]
-        problems = self._app.context.leader.catching_up
-        await asyncio.gather(*(catching_up.catch_up(entry, problems) for entry in written))
+        leader = self._app.context.leader
+        await catching_up.catch_up(self._written_by_leaders(), leader.catching_up, leader.given_up)
+
+    def _written_by_leaders(self) -> list[informer.Informer[Any]]:
+        return [entry for entry in self._app.informers if entry.resource in WRITTEN_BY_LEADERS]
 
     async def _watch_endpoints(self) -> None:
         """Follow the addresses of each phase's replicas, once our own phases have started.

@@ -15,7 +15,8 @@ from trireme_kube.client.rest.errors import ApiError
 
 DEADLINE_SECONDS = 10.0
 
-_MINOR = re.compile(r"v?(\d+)\.(\d+)")
+# Longer numbers are no versions, and Python converts only so many digits.
+_MINOR = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?!\d)", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ def clock_ahead(date: str, sent: float, received: float) -> float | None:
     """
     try:
         theirs = email.utils.parsedate_to_datetime(date).timestamp()
-    except ValueError:
-        return None
+    except (ValueError, OverflowError):
+        return None  # no date, or one that no clock has
     if received < theirs:
         return received - theirs
     return max(sent - (theirs + 1.0), 0.0)

@@ -22,8 +22,9 @@ AT_NOON = 1796040000.0
         (NOON, AT_NOON - 61.0, AT_NOON - 60.0, -60.0),
         ("", AT_NOON, AT_NOON, None),
         ("yesterday", AT_NOON, AT_NOON, None),
+        ("Mon, 30 Nov 99999999999 12:00:00 GMT", AT_NOON, AT_NOON, None),
     ],
-    ids=["same", "within its second", "a slow answer says nothing", "ahead", "behind", "no date", "no time"],
+    ids=["same", "within its second", "a slow answer says nothing", "ahead", "behind", "no date", "no time", "no year"],
 )
 def test_clocks_differ_by_what_neither_rounding_nor_the_way_explains(
     date: str, sent: float, received: float, ahead: float | None
@@ -39,6 +40,7 @@ def test_clocks_differ_by_what_neither_rounding_nor_the_way_explains(
         (b'{"gitVersion": "v1.38.0-beta.0+k3s1"}', "v1.38.0-beta.0+k3s1", (1, 38)),
         (b'{"gitVersion": "unknown"}', "unknown", None),
         (b'{"gitVersion": 5}', "", None),
+        (b'{"gitVersion": "v1.%s"}' % (b"9" * 5000), f"v1.{'9' * 5000}", None),
         (b"[]", "", None),
         (b"<html>", "", None),
     ],

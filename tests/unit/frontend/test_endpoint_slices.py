@@ -71,7 +71,8 @@ def test_replicas_that_get_no_calls_are_known_apart(
 def test_null_lists_are_read_as_empty() -> None:
     """Go writes an empty list as null; who stumbles over it follows nobody."""
     parsed = endpoint_slices.parse({"metadata": {}, "endpoints": None, "ports": None})
-    assert endpoint_slices.replicas_of([parsed], "grpc") == endpoint_slices.ServiceReplicas([], [], listed=True)
+    nobody = endpoint_slices.ServiceReplicas([], [], listed=True, missing="none of its pods runs")
+    assert endpoint_slices.replicas_of([parsed], "grpc") == nobody
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ async def test_why_an_endpoint_cannot_be_found_is_in_the_log(caplog: pytest.LogC
     name, service, own = "dns:///filter.nowhere:1", "endpointslice:///a/filter:grpc", Own()
     lookups = {
         name: endpoints.EndpointLookup(name, error=lambda: "Name or service not known"),
-        service: endpoints.EndpointLookup(service, listed=True),
+        service: endpoints.EndpointLookup(service, listed=True, missing="none of its pods runs"),
     }
     made: Any = own
     standing_in = fallback.Fallback("filter", Phase(), lambda: made, 0.0, lambda: 1.0, lambda: None, lookups=lookups)

@@ -167,9 +167,29 @@ async def test_a_stream_that_is_refused_before_a_write_ends_with_the_refusal() -
     async with running() as setting:
         setting.channel.refusal = OSError("PERMISSION_DENIED: not for you")
         await setting.opened.get()
-        while not (text := setting.link.statistics().last_error):
+        while setting.link.statistics().last_error != "PERMISSION_DENIED: not for you":
             await asyncio.sleep(0)
-        assert text == "PERMISSION_DENIED: not for you"
+
+
+async def test_a_replica_that_is_not_in_step_has_a_reason() -> None:
+    """If this fails, /readyz says that no replica of filter is available, and not why."""
+    async with running() as setting:
+        link = setting.link
+        assert link.statistics().last_error == "no snapshot stream was opened to it yet"
+        stream = await setting.opened.get()
+        setting.now += 50.0
+        assert link.statistics().last_error == "for 50 s it has not acknowledged its full sync"
+        stream.acknowledge(0)
+        while not await setting.notified.get():
+            pass
+        assert link.statistics().last_error == ""
+        link.publish(_delta(1), 1)
+        setting.now += replica_link.SILENCE_SECONDS + 1.0
+        assert link.statistics().last_error == "for 4 s it has not acknowledged what it was sent"
+        stream.end()
+        while link.streaming:
+            await asyncio.sleep(0)
+        assert link.statistics().last_error == "it closed the snapshot stream"
 
 
 async def test_an_acknowledgement_that_ends_a_silence_is_notified() -> None:

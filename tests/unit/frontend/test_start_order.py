@@ -181,7 +181,7 @@ def test_a_term_begins_when_what_an_earlier_leader_wrote_is_known(
 
     kinds = [resources.NODES, *leadership_runner.WRITTEN_BY_LEADERS]
     frontend: Any = types.SimpleNamespace(
-        context=types.SimpleNamespace(leader=types.SimpleNamespace(catching_up={})),
+        context=types.SimpleNamespace(leader=types.SimpleNamespace(catching_up={}, given_up={})),
         phases=types.SimpleNamespace(links=types.SimpleNamespace(binders=Binders())),
         informers=[WrittenInformer(kind, caught_up) for kind in kinds],
         scheduling=types.SimpleNamespace(scheduler=Scheduler()),

@@ -16,10 +16,11 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from trireme.frontend.phase_clients import failure_log, replica_link
+from trireme.frontend.phase_clients import replica_link
 from trireme.rpc import dialing
 from trireme.v1 import bind_phase_pb2, bind_phase_pb2_grpc
 from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.logs import failure_log
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class BindLinkStatistics:
     address: str
     fenced: bool
     in_flight: int  # calls
-    last_error: str
+    last_error: str  # why it is not called, or how the last call failed; empty: neither
 
 
 class BindLink:
@@ -99,7 +100,13 @@ class BindLink:
 
     def statistics(self) -> BindLinkStatistics:
         """How the replica stands."""
-        return BindLinkStatistics(self.address, self.fenced, self.in_flight, self.last_error)
+        return BindLinkStatistics(self.address, self.fenced, self.in_flight, self.last_error or self._problem())
+
+    def _problem(self) -> str:
+        """Why it is not called though nothing failed; empty: it is called."""
+        if not self.callable:
+            return "it is not ready, or is terminating"
+        return "" if self.fenced else "it has not confirmed yet that this frontend leads"
 
     def stop_calling(self, error: BaseException) -> None:
         """Call the replica no more until it has answered Fence again."""

@@ -29,12 +29,13 @@ _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 class EndpointSlice:
     """One EndpointSlice: its key, the addresses that may be called and those that may not, and its ports.
 
-    The ports are there by name and by number.
+    The ports are there by name and by number. `terminating` counts those of `uncallable` that are terminating.
     """
 
     key: str
     addresses: tuple[str, ...]
     uncallable: tuple[str, ...]
+    terminating: int
     ports: Mapping[str, int]
 
 
@@ -45,6 +46,7 @@ class ServiceReplicas:
     addresses: Sequence[str]  # of those that may be called
     uncallable: Sequence[str]  # of those that are not ready or terminating
     listed: bool  # whether all EndpointSlices have been read
+    missing: str = ""  # why none may be called; empty: some may
 
 
 def parse(raw: Mapping[str, Any]) -> EndpointSlice:
@@ -59,6 +61,7 @@ def parse(raw: Mapping[str, Any]) -> EndpointSlice:
     host_of = _HOSTS.get(raw.get("addressType") or "IPv4", _host_of_name)
     addresses: list[str] = []
     uncallable: list[str] = []
+    terminating = 0
     for endpoint in raw.get("endpoints") or ():
         conditions = endpoint.get("conditions") or {}
         # What is unset means ready, and not terminating.
@@ -68,6 +71,7 @@ def parse(raw: Mapping[str, Any]) -> EndpointSlice:
             host = host_of(address)
             if host:
                 hosts.append(host)
+                terminating += bool(conditions.get("terminating"))
             else:
                 log.warning("EndpointSlice %s: %r is left out: it is no %s", key, address, raw.get("addressType"))
     ports: dict[str, int] = {}
@@ -76,7 +80,7 @@ def parse(raw: Mapping[str, Any]) -> EndpointSlice:
         if isinstance(number, int) and 0 < number < 65536:
             ports[str(number)] = number
             ports[port.get("name") or ""] = number
-    return EndpointSlice(key, tuple(addresses), tuple(uncallable), ports)
+    return EndpointSlice(key, tuple(addresses), tuple(uncallable), terminating, ports)
 
 
 def _host_of_ip(version: int, address: str) -> str:
@@ -103,10 +107,30 @@ _HOSTS: Mapping[str, Callable[[str], str]] = {
 
 def replicas_of(slices: Iterable[EndpointSlice], port: str, *, listed: bool = True) -> ServiceReplicas:
     """All replicas, each once; a slice without the port has none. What may be called by one slice may be called."""
+    slices = list(slices)
     with_port = [each for each in slices if port in each.ports]
     addresses = {f"{host}:{each.ports[port]}" for each in with_port for host in each.addresses}
     uncallable = {f"{host}:{each.ports[port]}" for each in with_port for host in each.uncallable}
-    return ServiceReplicas(sorted(addresses), sorted(uncallable - addresses), listed)
+    missing = "" if addresses else _why_none(slices, port)
+    return ServiceReplicas(sorted(addresses), sorted(uncallable - addresses), listed, missing)
+
+
+def _why_none(slices: Sequence[EndpointSlice], port: str) -> str:
+    """Why no replica of the slices may be called."""
+    running = [each for each in slices if each.addresses or each.uncallable]
+    if not running:
+        return "none of its pods runs"
+    with_port = [each for each in running if port in each.ports]
+    if not with_port:
+        known = ", ".join(sorted({name for each in running for name in each.ports if name}))
+        return f"its pods have no port {port}, only {known or 'none'}"
+    terminating = sum(each.terminating for each in with_port)
+    counts = {"not ready": sum(len(each.uncallable) for each in with_port) - terminating, "terminating": terminating}
+    return "of its pods " + ", ".join(f"{count} {_is_or_are(count)} {what}" for what, count in counts.items() if count)
+
+
+def _is_or_are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 class _SliceStore:

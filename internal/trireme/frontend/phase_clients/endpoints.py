@@ -12,9 +12,10 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trireme.frontend.phase_clients import endpoint_slices, failure_log
+from trireme.frontend.phase_clients import endpoint_slices
 from trireme_kube.client.rest import client
 from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.logs import failure_log
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class EndpointLookup:
     endpoint: str
     addresses: Sequence[str] = ()  # as they were found last
     listed: bool = False  # whether it has been looked up with success
+    missing: str = ""  # why it stands for no address, as it was found last
     error: Callable[[], str] = str  # returns why it cannot be looked up now; empty: it can, or was not tried yet
 
 
@@ -82,7 +84,9 @@ async def follow_endpoints(
         nonlocal known, observed
         found[endpoint] = replicas
         if endpoint in lookups:
-            lookups[endpoint].addresses, lookups[endpoint].listed = tuple(replicas.addresses), replicas.listed
+            lookup = lookups[endpoint]
+            lookup.addresses, lookup.listed = tuple(replicas.addresses), replicas.listed
+            lookup.missing = replicas.missing
         addresses = {address for entry in found.values() for address in entry.addresses}
         uncallable = {address for entry in found.values() for address in entry.uncallable}
         complete = all(each in found and found[each].listed for each in resolving)

@@ -22,9 +22,10 @@ from typing import Any, Protocol
 import grpc
 from grpc import aio
 
-from trireme.frontend.phase_clients import class_answers, failure_log
+from trireme.frontend.phase_clients import class_answers
 from trireme.rpc import dialing, message_sizes
 from trireme.v1 import scheduler_status_pb2, snapshot_pb2
+from trireme_kube.componentbase.logs import failure_log
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,7 @@ class LinkStatistics:
     backlog_bytes: int
     sent_bytes: int  # of deltas, full syncs left out
     full_syncs: int
-    last_error: str
+    last_error: str  # why it is not in step; empty: it is
     dropped_decisions: int  # messages whose decisions were left out
     self_check: scheduler_status_pb2.SelfCheck | None = None  # of insight, as it last acknowledged
 
@@ -200,10 +201,19 @@ class ReplicaLink:
             self._pending_bytes,
             self._sent_bytes,
             self._full_syncs,
-            self._last_error,
+            "" if self.in_step else self._problem(),
             self._dropped_decisions,
             self._self_check,
         )
+
+    def _problem(self) -> str:
+        """Why it is not in step, as far as that is known."""
+        if self._last_error:
+            return self._last_error
+        if not self._streaming:
+            return "no snapshot stream was opened to it yet"
+        what = "what it was sent" if self._synced else "its full sync"
+        return f"for {self.silent_for:.0f} s it has not acknowledged {what}"
 
     def publish(self, request: bytes, generation: int, decisions: bytes = b"") -> None:
         """Queue a serialised SyncRequest for the replica. A replica that has no stream gets it by the full sync.
@@ -323,6 +333,7 @@ class ReplicaLink:
                     log.info("%s: the configuration changed: opening another snapshot stream", self.address)
                     delay = RECONNECT_SECONDS
                     continue
+                self._last_error = "it closed the snapshot stream"
                 self._failures.log_failure("closed", f"{self.address}: the snapshot stream was closed by the replica")
             finally:
                 self._forget_stream_state()

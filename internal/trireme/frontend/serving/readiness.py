@@ -15,6 +15,7 @@ from trireme.frontend import api_server_check
 from trireme.frontend.phase_clients import unavailability
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.v1 import scheduler_status_pb2
+from trireme_kube.client.informers import informer
 from trireme_kube.client.rest import errors
 from trireme_kube.componentbase.metrics.instruments import Gauge
 from trireme_kube.componentbase.server import health
@@ -92,11 +93,19 @@ class Readiness:
         return "; ".join(f"{name}: {problem}" for name, problem in waits)
 
     def _permissions_warning(self) -> str:
-        """Which collections were listed and may not be read any more; what changes in them is not seen."""
+        """Which collections may not be read any more; what changes in them is not seen."""
         found = [entry.statistics() for entry in self._state.informers if entry.synced]
         denied = [each for each in found if each.last_status in (errors.UNAUTHORIZED, errors.FORBIDDEN)]
-        return "; ".join(f"{each.name} is as it was listed before: {each.last_error}" for each in denied)
+        warnings = {each.name: f"{each.name} {_state_of(each)}: {each.last_error}" for each in denied}
+        for name, why in self._state.context.leader.given_up.items():
+            warnings.setdefault(name, f"{name} may lack what an earlier leader wrote last: {why}")
+        return "; ".join(warnings.values())
 
     def _clock_reading(self) -> Mapping[tuple[str, ...], float]:
         ahead = self._api_server.clock_ahead_seconds
         return {} if ahead is None else {(): ahead}
+
+
+def _state_of(denied: informer.InformerStatistics) -> str:
+    """What is known of a collection that may not be read; an API that was not served counted as empty."""
+    return "is as it was listed before" if denied.lists else "was never listed, and counts as empty"

@@ -233,7 +233,7 @@ class Informer(Generic[T]):
     async def wait_for_version(self, version: int, deadline: float) -> None:
         """Return when every event up to `version` was delivered; an idle collection is read rather than waited for.
 
-        Raises: TimeoutError: not within `deadline` seconds.
+        Raises: TimeoutError: not within `deadline` seconds. ApiError: the API server refuses that.
         """
         if not self._protocol.has_delivered(version):
             self._request_version(version)
@@ -242,7 +242,7 @@ class Informer(Generic[T]):
     async def _until_delivered(self, version: int, deadline: float) -> None:
         """Return when every event up to `version` was delivered.
 
-        Raises: TimeoutError: not within `deadline` seconds.
+        Raises: TimeoutError: not within `deadline` seconds. ApiError: the API server refuses that.
         """
         if self._protocol.has_delivered(version) and not self._delivering:
             return
@@ -268,7 +268,8 @@ class Informer(Generic[T]):
         The version is 0 of a collection that was absent, and is not served or may not be listed now: nothing of it was
         ever delivered.
 
-        Raises: TimeoutError: not within `deadline` seconds. ApiError, ApiUnreachable: the version could not be read.
+        Raises: TimeoutError: not within `deadline` seconds. ApiError, ApiUnreachable: the version could not be read,
+        or what leads up to it is refused, as to a role with `list` and without `watch`.
         """
         end = self._clock() + deadline
         try:
@@ -286,7 +287,8 @@ class Informer(Generic[T]):
     async def catch_up_with(self, namespace: str, name: str, deadline: float) -> None:
         """Return when one object was delivered as the server has it now, or newer, or when it is not there.
 
-        Raises: TimeoutError: not within `deadline` seconds. ApiError, ApiUnreachable: the version could not be read.
+        Raises: TimeoutError: not within `deadline` seconds. ApiError, ApiUnreachable: the version could not be read,
+        or what leads up to it is refused, as to a role with `list` and without `watch`.
         """
         end = self._clock() + deadline
         version = await _fetch_version_of(self._api, self._requested, namespace, name, deadline)
@@ -454,8 +456,10 @@ class Informer(Generic[T]):
             self._version = (self._version + 1) % len(self._versions)
             if self._version:
                 return
-        first = not self._protocol.last_error
+        first, before = not self._protocol.last_error, self._protocol.counters.failures
         deliveries = self._protocol.failed(error)
+        if isinstance(error, ApiError) and error.denied and self._protocol.counters.failures > before:
+            self._refuse_waiting(error)
         if self._protocol.last_error:
             now = self._clock()
             is_due = first or now - self._warned_at >= REPEAT_WARNING_SECONDS
@@ -465,6 +469,12 @@ class Informer(Generic[T]):
             log.log(logging.WARNING if is_due else logging.DEBUG, "%s: %s", self.resource.name, text)
         self._was_absent = self._was_absent or self.absent
         await self._deliver(deliveries)
+
+    def _refuse_waiting(self, error: ApiError) -> None:
+        """Raise the error to those that wait for events: they would learn only that these did not come in time."""
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_exception(error)
 
     async def _absence_or(
         self, error: ApiError | ApiUnreachable | watch.BrokenStream

@@ -162,6 +162,6 @@ def is_connection_refused(error: BaseException) -> bool:
 def _parse_retry_after(text: str | None) -> float | None:
     """Parse a Retry-After in seconds; None if it is missing, or a date."""
     # The API server sends whole seconds, never an HTTP date.
-    if text is None or not text.strip().isdigit():
+    if text is None or not text.strip().isdecimal():
         return None
     return float(text)

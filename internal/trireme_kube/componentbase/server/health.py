@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trireme_kube.componentbase.logs import klog
+from trireme_kube.componentbase.logs import failure_log, klog
 from trireme_kube.componentbase.metrics import instruments
 
 log = logging.getLogger(__name__)
@@ -55,12 +55,15 @@ class Report:
 
 
 class HealthLog:
-    """Logs why checks fail or warn, without anybody asking: a line when it begins, and one when it is over."""
+    """Logs why checks fail or warn, without anybody asking.
+
+    There is a line when it begins, one for each other reason, and one when it is over.
+    """
 
     def __init__(self, checks: Sequence[Check]) -> None:
         self._checks = checks
         self._found: set[str] = set()
-        self._logged: set[str] = set()
+        self._logged: dict[str, failure_log.FailureLog] = {}
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -70,15 +73,25 @@ class HealthLog:
 
     def look(self) -> None:
         """Log what was wrong at the last look too, and what is right again."""
-        found = {check.name: why for check in self._checks if (why := check.problem() or check.warning())}
-        for name, why in found.items():
-            if name in self._found and name not in self._logged:
-                self._logged.add(name)
-                log.warning("%s: %s", name, why)
-        for name in sorted(self._logged - found.keys()):
-            self._logged.remove(name)
+        found = {check.name: found for check in self._checks if (found := _state_of(check))[1]}
+        for name, (kind, why) in found.items():
+            if name in self._found:
+                failures = self._logged.setdefault(name, failure_log.FailureLog(log))
+                failures.log_failure(kind, f"{name}: {why}")
+        for name in sorted(self._logged.keys() - found.keys()):
+            del self._logged[name]
             log.info("%s: ok again", name)
         self._found = set(found)
+
+
+def _state_of(check: Check) -> tuple[str, str]:
+    """Whether the check fails or warns, and why; a check that raises must not end the process."""
+    try:
+        if problem := check.problem():
+            return "fails", problem
+        return "warns", check.warning()
+    except Exception as error:
+        return "raises", f"the check itself failed: {error!r}"
 
 
 class Health:

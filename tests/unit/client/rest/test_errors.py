@@ -28,6 +28,7 @@ def _status(code: int, reason: str, **more: object) -> bytes:
         ),
         pytest.param(502, {}, b"<html>\nbad gateway", "", "<html> bad gateway", None, id="a-proxy-answers"),
         pytest.param(503, {"Retry-After": "soon"}, b"", "", "Unavailable", None, id="empty-body"),
+        pytest.param(503, {"Retry-After": "\u00b2"}, b"", "", "Unavailable", None, id="odd-digit"),
         pytest.param(500, {}, b'{"kind":"Other"}', "", '{"kind":"Other"}', None, id="json-but-no-status"),
         pytest.param(500, {}, b'{"kind":"Status","details":7}', "", "no message given", None, id="odd-fields"),
     ],

@@ -43,3 +43,35 @@ def test_what_lasts_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureFi
     assert logged_at_looks(2) == ["clock: ok again", "filter: ok again"]
     problems["filter"] = "no address"
     assert logged_at_looks(2) == ["filter: no address"]
+
+
+def test_another_reason_is_logged_and_another_number_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    """If this fails, the log has the warning of a Lease and not that the process may lead no more."""
+    caplog.set_level("INFO")
+    problem, warning = [""], ["the Lease was read 5 s ago"]
+    entries = health.HealthLog([health.Check("lease", lambda: problem[0], warning=lambda: warning[0])])
+    for text in ("the Lease was read 5 s ago", "the Lease was read 10 s ago", "no (403)", "no (403)"):
+        warning[0] = text
+        entries.look()
+    problem[0] = "no (403)"
+    entries.look()
+    problem[0] = ""
+    entries.look()
+    assert caplog.messages == [
+        "lease: the Lease was read 10 s ago",
+        "lease: no (403)",
+        "lease: no (403)",
+        "lease: no (403)",
+    ]
+
+
+def test_a_check_that_raises_is_logged_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """If this fails, a defect in a text ends a scheduler that works."""
+
+    def fail() -> str:
+        raise KeyError("filter")
+
+    entries = health.HealthLog([health.Check("a", fail), health.Check("b", str, warning=fail)])
+    for _ in range(3):
+        entries.look()
+    assert caplog.messages == [f"{name}: the check itself failed: KeyError('filter')" for name in "ab"]

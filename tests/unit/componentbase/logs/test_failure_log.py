@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from trireme.frontend.phase_clients.failure_log import FailureLog
+from trireme_kube.componentbase.logs.failure_log import FailureLog
 
 
 def test_a_failure_is_logged_when_it_begins_or_changes(caplog: pytest.LogCaptureFixture) -> None:
