@@ -32,6 +32,7 @@ from trireme.remote.remote_breaker import State
 from trireme.v1 import filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
 
 REFUSED = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="P", messages=["too far away"])
+CALL_FAILED = (status.Reason("pluginCallFailed"),)
 IGNORE = {"failure_policy": snapshot_pb2.FAILURE_POLICY_IGNORE}
 # What it answers about nodes is not shared, nor known until they change.
 CALLED_EACH_TIME = {"depends_on": plugin_pb2.DEPENDENCY_NODE_PODS}
@@ -129,7 +130,7 @@ async def test_an_error_status_of_one_node_is_worded_as_kube_scheduler_does(benc
     columns = filter_pb2.NodeColumns(size=2, statuses=[failed], status_index=[0, 1], capacity=[UNLIMITED, 0])
     target = await bench.serve(ScriptedPlugin({FILTER: lambda _: filter_pb2.FilterResponse(columns=columns)}))
     outcome = await bench.filter(bench.make_filter_plugin(2, target))
-    assert outcome == status.error("P", 'running "P" filter plugin: disk on fire')
+    assert outcome == status.error("P", 'running "P" filter plugin: disk on fire', reasons=CALL_FAILED)
 
 
 async def test_one_failed_part_fails_the_question(bench: Bench) -> None:
@@ -243,7 +244,8 @@ async def test_a_status_with_an_unknown_code_fails_the_call(bench: Bench) -> Non
     for _ in range(2):
         failed = await bench.score(plugin)
         text = f"{target}: the answer to Score is wrong: status.code: 42 is not known here"
-        assert failed == status.error("P", f'running Score plugins: plugin "P" failed with: {text}')
+        message = f'running Score plugins: plugin "P" failed with: {text}'
+        assert failed == status.error("P", message, reasons=CALL_FAILED)
     statistics = bench.plugins.connections.statistics()["P"]
     assert (statistics.failed, statistics.answered, statistics.breaker) == (2, 0, State.OPEN)
 

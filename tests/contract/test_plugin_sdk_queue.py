@@ -130,7 +130,9 @@ async def test_a_pod_whose_sort_key_fails_leaves_the_others_their_keys(stack: St
     assert (first, last) == (((3,), ()), ((1,), ()))
     text = "invalid literal for int() with base 10: 'odd'"
     assert odd == status.error(
-        "Sorting", f"running QueueSort plugin: plugin Sorting: QueueSort: sort_key failed: ValueError: {text}"
+        "Sorting",
+        f"running QueueSort plugin: plugin Sorting: QueueSort: sort_key failed: ValueError: {text}",
+        reasons=(status.Reason("pluginCallFailed"),),
     )
 
 
