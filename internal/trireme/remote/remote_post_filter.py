@@ -60,6 +60,8 @@ class RemotePostFilterPlugin:
             if value.code is not status.Code.SUCCESS and response.actions:
                 raise ValueError("actions: are carried out with a status of success only")
             response.status.CopyFrom(wire_status.to_message(value))
+            # A plugin speaks for itself alone.
+            del response.refusals[:]
             return response
 
         try:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from trireme.scheduling.failure import Failure, is_node_refusal
-from trireme_kube.client.events import event_text
+from trireme_kube.apimachinery import event_text
 
 
 def of(failure: Failure, json_conditions: bool) -> str:
@@ -28,7 +28,7 @@ def as_json(failure: Failure, most: int = event_text.MAX_MESSAGE_BYTES) -> str:
     while len(_document(text, [])) > most // 2:
         text = text[: len(text) // 2]
     room = most - len(_document(text, []))
-    reasons = []
+    reasons: list[tuple[int, str]] = []
     for at, (status, nodes) in sorted(enumerate(failure.statuses), key=lambda entry: is_node_refusal(entry[1])):
         for reason in status.reasons:
             encoded = _encoded(

@@ -6,7 +6,7 @@ Tests: tests/unit/scheduling/test_attempt_reporter.py.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from weakref import WeakValueDictionary
 
 from trireme.framework import status
 
@@ -92,7 +92,14 @@ def sort_key(entry: tuple[status.Status, int]) -> tuple[object, ...]:
     return int(is_node_refusal(entry)), -nodes, of.plugin, of.code.value, of.messages, reasons
 
 
-@lru_cache(maxsize=4096)
 def _shared(of: status.Status) -> status.Status:
-    """One status for all that are equal, as pods of many classes are refused alike."""
+    """One status for all that are equal, as pods of many classes are refused alike; while a pod keeps it."""
+    known = _KEPT.get(hash(of))
+    if known == of:
+        return known
+    _KEPT[hash(of)] = of
     return of
+
+
+# By hash: a status as a key would keep itself. Of two with one hash the later one is shared.
+_KEPT: WeakValueDictionary[int, status.Status] = WeakValueDictionary()

@@ -1,6 +1,7 @@
 """The condition's message as JSON: the text, and codes with parameters, within the limit."""
 
 import json
+import weakref
 
 import pytest
 
@@ -99,3 +100,6 @@ def test_of_a_failure_with_many_statuses_a_few_are_kept() -> None:
     assert (kept.message, [nodes for _, nodes in kept.statuses]) == ("text", list(range(99, 89, -1)))
     again = Failure("text", refusals=((_hot(99), 1),)).to_keep()
     assert again.statuses[0][0] is kept.statuses[0][0]
+    alive = weakref.ref(kept.statuses[0][0])
+    del kept, again
+    assert alive() is None, "no pod has it any more"

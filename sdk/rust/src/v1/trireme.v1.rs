@@ -3237,10 +3237,11 @@ pub struct Status {
     /// REQUIRED where code is not CODE_SUCCESS or CODE_SKIP. The plugin that answered.
     #[prost(string, tag = "2")]
     pub plugin: ::prost::alloc::string::String,
-    /// REQUIRED for a refusal. The messages in kube-scheduler's words; they are counted and joined into the event.
+    /// REQUIRED for a refusal. The messages in kube-scheduler's words; they are counted and joined into the event. Of a
+    /// plugin's messages 1 KiB is read.
     #[prost(string, repeated, tag = "3")]
     pub messages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. The same refusals as data, for `trireme explain`.
+    /// OPTIONAL. The same refusals as data, for `trireme explain`. Of a plugin's reasons the first 16 are read, up to 2 KiB.
     #[prost(message, repeated, tag = "4")]
     pub reasons: ::prost::alloc::vec::Vec<Reason>,
 }
@@ -7787,7 +7788,8 @@ pub struct PostFilterResponse {
     /// OPTIONAL. Set where the actions make room: what that costs.
     #[prost(message, optional, tag = "5")]
     pub disruption: ::core::option::Option<Disruption>,
-    /// OPTIONAL. Of several plugins together: the refusal of each that says something, with its own name and reasons.
+    /// OPTIONAL. Of several plugins together: the refusals of those after the first one, as far as they have messages.
+    /// They follow those of status at the end of the event.
     #[prost(message, repeated, tag = "6")]
     pub refusals: ::prost::alloc::vec::Vec<Status>,
 }
