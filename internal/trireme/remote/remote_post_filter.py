@@ -2,7 +2,7 @@
 
 Also change: protos/trireme/v1/filter.proto (the messages).
 
-Tests: tests/contract/test_recorded_remote_answers.py.
+Tests: tests/contract/test_recorded_remote_answers.py, tests/unit/remote/test_remote_post_filter.py.
 """
 
 from trireme.evaluation.preemption import post_filter_context

@@ -2,7 +2,7 @@
 
 Also change: internal/trireme/framework/reason_codes.py (the reasons of the condition).
 
-Tests: tests/unit/scheduling/test_attempt_reporter.py.
+Tests: tests/unit/scheduling/test_attempt_reporter.py, tests/unit/scheduling/test_condition_message.py.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class RefusedPlacement:
 
 @dataclass(frozen=True, slots=True)
 class LastFailure:
-    """What is kept of a waiting pod's failure: its message, and the statuses of most nodes with their numbers."""
+    """What is kept of a waiting pod's failure: its message, and a few of its statuses with the numbers of nodes."""
 
     message: str = ""
     statuses: tuple[tuple[status.Status, int], ...] = ()

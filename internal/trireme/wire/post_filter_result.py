@@ -2,7 +2,8 @@
 
 Also change: protos/trireme/v1/filter.proto (the messages).
 
-Tests: tests/unit/scheduling/test_preemptors_together.py, tests/unit/wire/test_phase_answers.py.
+Tests: tests/unit/scheduling/test_preemptors_together.py, tests/unit/wire/test_phase_answers.py,
+tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 from collections.abc import Iterable, Sequence

@@ -3784,8 +3784,9 @@ pub struct PodWait {
     /// OPTIONAL. The group that it is scheduled with.
     #[prost(string, tag = "8")]
     pub group: ::prost::alloc::string::String,
-    /// OPTIONAL. Of a pod whose last attempt failed, the statuses with their codes, that of most nodes first; at most ten,
-    /// without names of nodes.
+    /// OPTIONAL. Of a pod whose last attempt failed, the statuses with their codes: errors of nodes, refusals, that of most
+    /// nodes first, and statuses of no node, such as PostFilter's. At most ten, without names of nodes; where there are more,
+    /// refusals of nodes are left out.
     #[prost(message, repeated, tag = "9")]
     pub refusals: ::prost::alloc::vec::Vec<DecisionRefusal>,
 }
