@@ -22,6 +22,7 @@ from trireme.framework import status
 from trireme.scheduling import fit_error
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
+from trireme.wire.post_filter_result import PostFilterResult
 from trireme_kube.apimachinery import encode
 
 LEFT_OUT = "NotInPreFilterNodes"
@@ -197,15 +198,17 @@ class _Cycle:
     def _post_filter(self, filtered: Filtered) -> Json:
         refusals = fit_error.nodes_by_status(filtered.refused.statuses, filtered.refused.index)
         answer = self._phases.ask_post_filter(self._cycle(self._profile), filtered)
-        message = fit_error.message(len(self._names), filtered.refusal, refusals, ", ".join(answer.status.messages))
+        text = PostFilterResult.from_message(answer).message
+        message = fit_error.message(len(self._names), filtered.refusal, refusals, text)
         return {"preemption": post_filter_answer(answer), "message": message}
 
 
 def post_filter_answer(answer: filter_pb2.PostFilterResponse) -> Json:
     """What PostFilter said, as `preemption` of an answer has it."""
     said = wire_status.from_message(answer.status)
+    messages = [text for each in (answer.status, *answer.refusals) for text in each.messages]
     return {
-        "status": {**_status(said), **_some("reasons", list(answer.status.messages))},
+        "status": {**_status(said), **_some("reasons", messages)},
         **_some("nominatedNode", answer.nominated_node),
         **_some("victims", sorted(action.pod.name for action in answer.actions if action.HasField("evict"))),
         **_some("deallocated", sorted(_deallocated(answer.actions))),

@@ -70,6 +70,7 @@ OF_SCHEDULER = {
     "boundByExtender": ReasonCode(
         "An extender bound the pod to the node, and the API server does not show it.", {"node": Kind.NODE}
     ),
+    "evictionFailed": ReasonCode("Victims of the pod's preemption could not be deleted; the message says why."),
     "extenderFailed": ReasonCode("An HTTP extender failed; the message says how."),
     "extenderRefused": ReasonCode("An HTTP extender refused the node."),
     "leftOut": ReasonCode("These plugins left the node out at PreFilter.", {"plugins": Kind.PLUGINS}),

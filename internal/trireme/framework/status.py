@@ -68,7 +68,7 @@ _REASONS: Mapping[Code, tuple[Reason, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Status:
     """One answer. `messages` are in kube-scheduler's words; they are counted per node and joined into the event.
 

@@ -24,6 +24,7 @@ from trireme.framework import status
 from trireme.snapshot import arrays, pods, snapshot
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, filter_pb2, filter_phase_pb2
 from trireme.wire import phase_answers
+from trireme.wire.post_filter_result import PostFilterResult
 
 # How many candidates are named.
 _CANDIDATES = 10
@@ -97,7 +98,7 @@ def _reason_for_none(
     preemptor: filter_phase_pb2.Preemptor,
 ) -> tuple[str, str]:
     """Why nobody is evicted, as a code and in words."""
-    text = ", ".join(found.status.messages).removeprefix(post_filter_context.TEXT_PREFIX)
+    text = PostFilterResult.from_message(found).message.removeprefix(post_filter_context.TEXT_PREFIX)
     if "nodes are available" not in text:
         # No node was looked at.
         out.unresolvable_count = out.without_victims_count = out.not_enough_count = 0

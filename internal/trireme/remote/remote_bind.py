@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 
 from trireme.framework import status
-from trireme.remote import remote_client, remote_connection, remote_results
+from trireme.remote import remote_client, remote_connection, remote_endpoint, remote_results
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, snapshot_pb2, status_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.componentbase.logs import klog
@@ -207,9 +207,8 @@ def _check_wait_for(field: str, result: bind_pb2.PreBindResult) -> None:
         raise ValueError(f"{field}: CODE_WAIT needs an object to wait for")
     for at, key in enumerate(result.wait_for):
         if key.kind not in _KINDS:
-            raise ValueError(
-                f"{field}[{at}].kind: {key.kind!r} is not known here; allowed: {', '.join(sorted(_KINDS))}"
-            )
+            kind = remote_endpoint.one_line(key.kind)
+            raise ValueError(f"{field}[{at}].kind: {kind!r} is not known here; allowed: {', '.join(sorted(_KINDS))}")
         if not key.name:
             raise ValueError(f"{field}[{at}].name is not set")
 

@@ -2,7 +2,7 @@
 
 Also change: protos/trireme/v1/filter.proto (the messages).
 
-Tests: tests/contract/test_recorded_remote_answers.py.
+Tests: tests/contract/test_recorded_remote_answers.py, tests/unit/remote/test_remote_post_filter.py.
 """
 
 from trireme.evaluation.preemption import post_filter_context
@@ -60,6 +60,8 @@ class RemotePostFilterPlugin:
             if value.code is not status.Code.SUCCESS and response.actions:
                 raise ValueError("actions: are carried out with a status of success only")
             response.status.CopyFrom(wire_status.to_message(value))
+            # A plugin speaks for itself alone.
+            del response.refusals[:]
             return response
 
         try:

@@ -3,23 +3,34 @@
 Each function returns a value that fits the request, or raises ValueError with a message for the plugin's author that
 names the field and the mistake.
 
+Also change: protos/trireme/v1/status.proto (the limits of texts and reasons).
+
 Tests: tests/unit/remote/test_response.py.
 """
 
 import dataclasses
-from collections.abc import Collection
+import itertools
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
 from trireme.framework import canaries, plugin_spec, status
 from trireme.plugin_api import interfaces, scorers
+from trireme.remote import remote_endpoint
 from trireme.snapshot import arrays
 from trireme.v1 import filter_pb2, score_copies_pb2, score_pb2, status_pb2
 from trireme.wire import node_columns, packing
 from trireme.wire import status as wire_status
+from trireme_kube.apimachinery import event_text
 
 # As many as nodes in a call: a plugin may return a different status for every node, though it should not.
 MAX_STATUSES = 2000
+
+# What is read of one status: the texts that fit into an event, and a few reasons. Each waiting pod keeps some statuses,
+# and an answer with `interfaces.MAX_STATUSES` of them has to fit into a message of a phase.
+MAX_TEXT_BYTES = event_text.MAX_NOTE_BYTES
+MAX_REASONS = 16
+MAX_REASON_BYTES = 2048
 
 
 def read_status(
@@ -33,17 +44,19 @@ def read_status(
     """Read a status: success, a refusal or error with its message, or one of the codes in `also`.
 
     Without `may_refuse` a refusal is none of them. The result has the plugin's name, which decides which events wake
-    the pod.
+    the pod. What exceeds the limits of texts and reasons is left out, of `message` too.
 
     Raises: ValueError, also for a status with another plugin's name.
     """
     served = canaries.served_name(plugin)
     if message.plugin not in ("", served):
-        raise ValueError(f"{field}.plugin: {message.plugin!r} is another plugin; allowed: {served!r}, or unset")
+        foreign = remote_endpoint.one_line(message.plugin)
+        raise ValueError(f"{field}.plugin: {foreign!r} is another plugin; allowed: {served!r}, or unset")
     if message.code == status_pb2.CODE_UNSPECIFIED:
         raise ValueError(f"{field}.code is not set")
     if message.code not in status_pb2.Code.values():
         raise ValueError(f"{field}.code: {message.code} is not known here")
+    _shorten(message)
     value = wire_status.from_message(message, plugin)
     if value.code is status.Code.SUCCESS or value.code in also:
         return value
@@ -54,6 +67,22 @@ def read_status(
     if not value.message:
         raise ValueError(f"{field}.messages: a status {value.code.label} needs one")
     return dataclasses.replace(value, plugin=plugin)
+
+
+def _shorten(message: status_pb2.Status) -> None:
+    """Leave out the texts and reasons beyond the limits; a first text that is too long is cut."""
+    if message.messages:
+        message.messages[0] = event_text.cut_to_bytes(message.messages[0], MAX_TEXT_BYTES)
+    separator = len(", ")
+    sizes = (len(text.encode()) + separator for text in message.messages)
+    del message.messages[_count_within(sizes, MAX_TEXT_BYTES + separator) :]
+    sizes = (reason.ByteSize() for reason in message.reasons[:MAX_REASONS])
+    del message.reasons[_count_within(sizes, MAX_REASON_BYTES) :]
+
+
+def _count_within(sizes: Iterable[int], most: int) -> int:
+    """How many items, from the first, have `most` bytes together."""
+    return sum(1 for _ in itertools.takewhile(lambda total: total <= most, itertools.accumulate(sizes)))
 
 
 def read_pre_filter(response: filter_pb2.PreFilterResponse, plugin: str) -> interfaces.PreFilterResult:
@@ -107,10 +136,10 @@ def read_filter(
         raise ValueError(f"columns.size: {response.columns.size}, but the call is about {count} nodes")
     if len(response.columns.statuses) > MAX_STATUSES:
         raise ValueError(f"columns.statuses: more than {MAX_STATUSES} different ones")
-    columns = node_columns.from_message(response.columns)
     statuses = tuple(
         read_status(entry, plugin, f"columns.statuses[{at}]") for at, entry in enumerate(response.columns.statuses)
     )
+    columns = node_columns.from_message(response.columns)
     for at in np.unique(columns.index[columns.index > 0]).tolist():
         if statuses[at - 1].code is status.Code.SUCCESS:
             raise ValueError(f"columns.statuses[{at - 1}]: nodes that pass have the index 0, not a status of success")

@@ -120,7 +120,7 @@ class AttemptReporter:
         return self._failures.get(uid, _NO_FAILURE).message
 
     def last_statuses(self, uid: str) -> Sequence[tuple[status.Status, int]]:
-        """The statuses of the pod's last failed attempt, with how many nodes have each, those of most nodes first.
+        """The statuses of the pod's last failed attempt, with how many nodes have each, as `Failure.statuses` has them.
 
         Some at most; empty: as `last_failure`.
         """

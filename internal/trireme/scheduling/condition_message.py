@@ -4,11 +4,11 @@ Tests: tests/unit/scheduling/test_condition_message.py.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from trireme.scheduling.failure import Failure
-from trireme_kube.client.events import event_text
+from trireme.scheduling.failure import Failure, is_node_refusal
+from trireme_kube.apimachinery import event_text
 
 
 def of(failure: Failure, json_conditions: bool) -> str:
@@ -19,26 +19,36 @@ def of(failure: Failure, json_conditions: bool) -> str:
 
 
 def as_json(failure: Failure, most: int = event_text.MAX_MESSAGE_BYTES) -> str:
-    """The text and the reasons with their codes, those of most nodes first, in so many bytes: the last are left out."""
+    """The text and the reasons with their codes, those of most nodes first, in so many bytes.
+
+    The text has half of them at most. Where the rest is too little for all reasons, refusals of nodes are left out, and
+    of these the last.
+    """
     text = failure.message
-    while len(_document(text, [])) > most:
+    while len(_document(text, [])) > most // 2:
         text = text[: len(text) // 2]
-    reasons: list[str] = []
-    size = len(_document(text, reasons))
-    for status, nodes in failure.statuses:
+    room = most - len(_document(text, []))
+    reasons: list[tuple[int, str]] = []
+    for at, (status, nodes) in sorted(enumerate(failure.statuses), key=lambda entry: is_node_refusal(entry[1])):
         for reason in status.reasons:
-            entry = {
-                "plugin": status.plugin,
-                "code": reason.code,
-                "parameters": dict(reason.parameters),
-                "nodes": nodes,
-            }
-            encoded = _encoded(entry)
-            size += len(encoded) + bool(reasons)
-            if size > most:
-                return _document(text, reasons)
-            reasons.append(encoded)
-    return _document(text, reasons)
+            encoded = _encoded(
+                {
+                    "plugin": status.plugin,
+                    "code": reason.code,
+                    "parameters": dict(reason.parameters),
+                    "nodes": nodes,
+                }
+            )
+            room -= len(encoded) + bool(reasons)
+            if room < 0:
+                return _document(text, _in_order(reasons))
+            reasons.append((at, encoded))
+    return _document(text, _in_order(reasons))
+
+
+def _in_order(reasons: Iterable[tuple[int, str]]) -> list[str]:
+    """The encoded reasons in the order of their statuses."""
+    return [encoded for _, encoded in sorted(reasons, key=lambda entry: entry[0])]
 
 
 def _document(text: str, reasons: Sequence[str]) -> str:

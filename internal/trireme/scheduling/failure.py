@@ -2,11 +2,11 @@
 
 Also change: internal/trireme/framework/reason_codes.py (the reasons of the condition).
 
-Tests: tests/unit/scheduling/test_attempt_reporter.py.
+Tests: tests/unit/scheduling/test_attempt_reporter.py, tests/unit/scheduling/test_condition_message.py.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from weakref import WeakValueDictionary
 
 from trireme.framework import status
 
@@ -30,7 +30,7 @@ class RefusedPlacement:
 
 @dataclass(frozen=True, slots=True)
 class LastFailure:
-    """What is kept of a waiting pod's failure: its message, and the statuses of most nodes with their numbers."""
+    """What is kept of a waiting pod's failure: its message, and a few of its statuses with the numbers of nodes."""
 
     message: str = ""
     statuses: tuple[tuple[status.Status, int], ...] = ()
@@ -57,11 +57,12 @@ class Failure:
     def statuses(self) -> tuple[tuple[status.Status, int], ...]:
         """The statuses behind it; of a failure without any, one of no node with its reasons.
 
-        Those of most nodes come first, and equal numbers in an order that depends on nothing else: each replica of
-        filter numbers statuses by itself. Those of no node, such as a group's, stay in the order that they are in.
+        Errors of nodes come first, which end the attempt, then those of most nodes, and equal numbers in an order that
+        depends on nothing else: each replica of filter numbers statuses by itself. Those of no node, such as a group's
+        or PostFilter's, come last and stay in the order that they are in.
         """
         code = status.Code.UNSCHEDULABLE if self.reason == UNSCHEDULABLE_REASON else status.Code.ERROR
-        return tuple(sorted(self.refusals, key=_order)) or (
+        return tuple(sorted(self.refusals, key=sort_key)) or (
             (status.Status(code, "", (self.message,), self.reasons), 0),
         )
 
@@ -72,18 +73,33 @@ class Failure:
 
     def to_keep(self) -> LastFailure:
         """What is kept of it while the pod waits: thousands may wait, each with statuses of its own."""
-        return LastFailure(self.message, tuple((_shared(each), nodes) for each, nodes in self.statuses[:MAX_KEPT]))
+        kept = sorted(sorted(self.statuses, key=is_node_refusal)[:MAX_KEPT], key=sort_key)
+        return LastFailure(self.message, tuple((_shared(each), nodes) for each, nodes in kept))
 
 
-@lru_cache(maxsize=4096)
+def is_node_refusal(entry: tuple[status.Status, int]) -> bool:
+    """Whether it is a refusal of nodes. There may be many: where not all can be kept, they give way to the others."""
+    of, nodes = entry
+    return nodes > 0 and of.code is not status.Code.ERROR
+
+
+def sort_key(entry: tuple[status.Status, int]) -> tuple[object, ...]:
+    """The key that sorts statuses as `Failure.statuses` are."""
+    of, nodes = entry
+    if not nodes:
+        return (2,)
+    reasons = [(reason.code, reason.parameters) for reason in of.reasons]
+    return int(is_node_refusal(entry)), -nodes, of.plugin, of.code.value, of.messages, reasons
+
+
 def _shared(of: status.Status) -> status.Status:
-    """One status for all that are equal, as pods of many classes are refused alike."""
+    """One status for all that are equal, as pods of many classes are refused alike; while a pod keeps it."""
+    known = _KEPT.get(hash(of))
+    if known == of:
+        return known
+    _KEPT[hash(of)] = of
     return of
 
 
-def _order(entry: tuple[status.Status, int]) -> tuple[object, ...]:
-    of, nodes = entry
-    if not nodes:
-        return (0,)
-    reasons = [(reason.code, reason.parameters) for reason in of.reasons]
-    return -nodes, of.plugin, of.code.value, of.messages, reasons
+# By hash: a status as a key would keep itself. Of two with one hash the later one is shared.
+_KEPT: WeakValueDictionary[int, status.Status] = WeakValueDictionary()

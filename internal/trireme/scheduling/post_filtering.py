@@ -5,7 +5,7 @@ Pods of the class that preempted last most likely fit nowhere either: for these 
 
 Source: pkg/scheduler/schedule_one.go schedulingCycle, pkg/scheduler/framework/preemption.
 
-Tests: tests/unit/scheduling/test_preemptors_together.py.
+Tests: tests/unit/scheduling/test_preemptors_together.py, tests/unit/scheduling/test_post_filter_failures.py.
 """
 
 import dataclasses
@@ -179,7 +179,7 @@ class PostFilters:
                 selected = await self._evaluators.select_preemption_candidate(*about, left)
                 result = PostFilterResult.from_message(selected.answer)
             except extenders.ExtenderError as error:
-                result = PostFilterResult(f"{post_filter_context.TEXT_PREFIX}{error}", (), None, status.Code.ERROR)
+                result = _failed_result(str(error), "extenderFailed")
         return [dataclasses.replace(result, seconds=self._observer.clock() - started)]
 
     def _pod_with_nomination(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
@@ -208,9 +208,16 @@ class PostFilters:
             return dataclasses.replace(result, actions=victims)
         failed = await self._preemptions.evict(pod, node, victims)
         if failed:
-            result = PostFilterResult(f"{post_filter_context.TEXT_PREFIX}{failed}", (), None, status.Code.ERROR)
+            result = _failed_result(failed, "evictionFailed")
             _log_post_filter_status(pod.key, result)
         return dataclasses.replace(result, actions=())
+
+
+def _failed_result(detail: str, code: str) -> PostFilterResult:
+    """The result of a PostFilter that failed in the frontend, with the code that says in what."""
+    text = f"{post_filter_context.TEXT_PREFIX}{detail}"
+    failed = status.error("", text, reasons=(status.Reason(code),))
+    return PostFilterResult(text, (), None, status.Code.ERROR, refusals=(failed,))
 
 
 def _log_post_filter_status(key: str, result: PostFilterResult) -> None:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from trireme.framework import status
 from trireme.scheduling import fit_error
-from trireme.scheduling.failure import Failure, RefusedPlacement
+from trireme.scheduling.failure import Failure, RefusedPlacement, sort_key
 from trireme.wire.phase_answers import FilterAnswer
 
 
@@ -51,8 +51,12 @@ class Refusal:
 
     @property
     def error(self) -> status.Status | None:
-        """The status of a plugin that failed on a node: the attempt ends by error then, whatever other nodes say."""
-        return next((entry for entry, _ in self.statuses if entry.code == status.Code.ERROR), None)
+        """The status of a plugin that failed on a node: the attempt ends by error then, whatever other nodes say.
+
+        It is the first one of the failure's statuses.
+        """
+        errors = [entry for entry in self.statuses if entry[0].code is status.Code.ERROR]
+        return min(errors, key=sort_key)[0] if errors else None
 
     def as_failure(
         self,

@@ -479,7 +479,9 @@ class PostFilterResponse(_message.Message):
 
     @_builtins.property
     def refusals(self) -> _containers.RepeatedCompositeFieldContainer[_status_pb2.Status]:
-        """OPTIONAL. Of several plugins together: the refusal of each that says something, with its own name and reasons."""
+        """OPTIONAL. Of several plugins together: the refusals of those after the first one, as far as they have messages.
+        They follow those of status at the end of the event.
+        """
 
     def __init__(
         self,

@@ -306,8 +306,9 @@ class PodWait(_message.Message):
 
     @_builtins.property
     def refusals(self) -> _containers.RepeatedCompositeFieldContainer[_decision_explanation_pb2.DecisionRefusal]:
-        """OPTIONAL. Of a pod whose last attempt failed, the statuses with their codes, that of most nodes first; at most ten,
-        without names of nodes.
+        """OPTIONAL. Of a pod whose last attempt failed, the statuses with their codes: errors of nodes, refusals, that of most
+        nodes first, and statuses of no node, such as PostFilter's. At most ten, without names of nodes; where there are more,
+        refusals of nodes are left out.
         """
 
     def __init__(

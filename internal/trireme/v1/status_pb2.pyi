@@ -137,11 +137,13 @@ class Status(_message.Message):
     """REQUIRED where code is not CODE_SUCCESS or CODE_SKIP. The plugin that answered."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """REQUIRED for a refusal. The messages in kube-scheduler's words; they are counted and joined into the event."""
+        """REQUIRED for a refusal. The messages in kube-scheduler's words; they are counted and joined into the event. Of a
+        plugin's messages 1 KiB is read.
+        """
 
     @_builtins.property
     def reasons(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reason]:
-        """OPTIONAL. The same refusals as data, for `trireme explain`."""
+        """OPTIONAL. The same refusals as data, for `trireme explain`. Of a plugin's reasons the first 16 are read, up to 2 KiB."""
 
     def __init__(
         self,

@@ -2,7 +2,8 @@
 
 Also change: protos/trireme/v1/filter.proto (the messages).
 
-Tests: tests/unit/scheduling/test_preemptors_together.py, tests/unit/wire/test_phase_answers.py.
+Tests: tests/unit/scheduling/test_preemptors_together.py, tests/unit/wire/test_phase_answers.py,
+tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,11 +39,10 @@ class PostFilterResult:
         nominated = response.nominated_node or ("" if response.clear_nomination else None)
         answer = wire_status.from_message(response.status)
         disruption = response.disruption if response.HasField("disruption") else None
-        text = ", ".join(response.status.messages)
         actions = tuple(response.actions)
-        refusals = tuple(wire_status.from_message(each) for each in response.refusals)
-        if not refusals and answer.messages and answer.code is not status.Code.SUCCESS:
-            refusals = (answer,)
+        others = tuple(wire_status.from_message(each) for each in response.refusals)
+        refusals = (answer, *others) if answer.messages else others
+        text = ", ".join(filter(None, (", ".join(response.status.messages), *(each.message for each in others))))
         return PostFilterResult(text, actions, nominated, answer.code, disruption, changed, seconds, refusals)
 
     @staticmethod

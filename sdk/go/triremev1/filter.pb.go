@@ -826,7 +826,8 @@ type PostFilterResponse struct {
 	ClearNomination bool `protobuf:"varint,4,opt,name=clear_nomination,json=clearNomination,proto3" json:"clear_nomination,omitempty"`
 	// OPTIONAL. Set where the actions make room: what that costs.
 	Disruption *Disruption `protobuf:"bytes,5,opt,name=disruption,proto3" json:"disruption,omitempty"`
-	// OPTIONAL. Of several plugins together: the refusal of each that says something, with its own name and reasons.
+	// OPTIONAL. Of several plugins together: the refusals of those after the first one, as far as they have messages.
+	// They follow those of status at the end of the event.
 	Refusals      []*Status `protobuf:"bytes,6,rep,name=refusals,proto3" json:"refusals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

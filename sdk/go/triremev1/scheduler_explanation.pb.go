@@ -547,8 +547,9 @@ type PodWait struct {
 	NodeName string `protobuf:"bytes,7,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
 	// OPTIONAL. The group that it is scheduled with.
 	Group string `protobuf:"bytes,8,opt,name=group,proto3" json:"group,omitempty"`
-	// OPTIONAL. Of a pod whose last attempt failed, the statuses with their codes, that of most nodes first; at most ten,
-	// without names of nodes.
+	// OPTIONAL. Of a pod whose last attempt failed, the statuses with their codes: errors of nodes, refusals, that of most
+	// nodes first, and statuses of no node, such as PostFilter's. At most ten, without names of nodes; where there are more,
+	// refusals of nodes are left out.
 	Refusals      []*DecisionRefusal `protobuf:"bytes,9,rep,name=refusals,proto3" json:"refusals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

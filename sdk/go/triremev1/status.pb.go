@@ -160,9 +160,10 @@ type Status struct {
 	Code Code `protobuf:"varint,1,opt,name=code,proto3,enum=trireme.v1.Code" json:"code,omitempty"`
 	// REQUIRED where code is not CODE_SUCCESS or CODE_SKIP. The plugin that answered.
 	Plugin string `protobuf:"bytes,2,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// REQUIRED for a refusal. The messages in kube-scheduler's words; they are counted and joined into the event.
+	// REQUIRED for a refusal. The messages in kube-scheduler's words; they are counted and joined into the event. Of a
+	// plugin's messages 1 KiB is read.
 	Messages []string `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
-	// OPTIONAL. The same refusals as data, for `trireme explain`.
+	// OPTIONAL. The same refusals as data, for `trireme explain`. Of a plugin's reasons the first 16 are read, up to 2 KiB.
 	Reasons       []*Reason `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

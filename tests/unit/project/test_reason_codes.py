@@ -46,6 +46,7 @@ _REFUSALS = {
     "Failure": None,
     "GroupStatus": 3,
     "PodGroupPostFilterResult": 3,
+    "PostFilterResult": 8,
 }
 # Statuses with the code of their kind: what plugins of others answer, and copies without the details.
 _OF_THEIR_KIND = {

@@ -6,6 +6,7 @@ import pytest
 from trireme.framework import status
 from trireme.plugin_api import interfaces, scorers
 from trireme.remote import remote_response
+from trireme.rpc import message_sizes
 from trireme.v1 import filter_pb2, score_pb2, status_pb2
 
 NODE = interfaces.Dependency.NODE
@@ -73,6 +74,70 @@ def test_a_generation_from_the_future_is_refused() -> None:
     assert remote_response.read_filter(response, "P", 1, NODE).index.tolist() == [0]
     with pytest.raises(ValueError, match=r"columns\.generation: 8 is newer than the call's; allowed: at most 7"):
         remote_response.read_filter(response, "P", 1, NODE, 7)
+
+
+def _reason(code: str, value: str = "v") -> status_pb2.Reason:
+    return status_pb2.Reason(code=code, parameters={"p": value})
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (["x" * 1024], ["x" * 1024]),
+        (["x" * 1025], ["x" * 1020 + " ..."]),
+        (["\u00e9" * 600, "y"], ["\u00e9" * 510 + " ..."]),
+        (["x" * 1000, "y" * 22, "z"], ["x" * 1000, "y" * 22]),
+        (["x" * 1000, "y" * 23, "z"], ["x" * 1000]),
+        (["", *["y"] * 100_000], ["", *["y"] * 341]),
+    ],
+    ids=["longest", "too long", "not ASCII", "two", "a second too long", "many"],
+)
+@pytest.mark.parametrize("code", [status_pb2.CODE_WAIT, status_pb2.CODE_ERROR], ids=status_pb2.Code.Name)
+def test_the_texts_of_a_status_are_limited(code: status_pb2.Code.ValueType, given: list[str], kept: list[str]) -> None:
+    """If this fails, a plugin fills the memory of the frontend, where each waiting pod keeps some statuses."""
+    message = status_pb2.Status(code=code, messages=given)
+    value = remote_response.read_status(message, "P", also=(status.Code.WAIT,))
+    assert list(value.messages) == list(message.messages) == kept
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ([_reason(f"r{number}") for number in range(16)], 16),
+        ([_reason(f"r{number}") for number in range(100_000)], 16),
+        ([_reason(f"r{number}", "v" * 200) for number in range(16)], 9),
+        ([_reason("first"), _reason("second", "v" * 3000), _reason("third")], 1),
+    ],
+    ids=["most", "too many", "too large together", "one too large"],
+)
+def test_the_reasons_of_a_status_are_limited(given: list[status_pb2.Reason], kept: int) -> None:
+    message = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, messages=["no"], reasons=given)
+    value = remote_response.read_status(message, "P")
+    assert [reason.code for reason in value.reasons] == [reason.code for reason in given[:kept]]
+    assert len(message.reasons) == kept
+
+
+def test_a_status_without_a_reason_that_fits_has_the_code_of_its_kind() -> None:
+    message = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, messages=["no"], reasons=[_reason("r" * 3000)])
+    assert remote_response.read_status(message, "P").reasons == (status.Reason("refused"),)
+
+
+def test_statuses_of_nodes_are_limited_as_others() -> None:
+    given = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, messages=["x" * 5000], reasons=[_reason("r")] * 20)
+    (value,) = remote_response.read_filter(columns([1], [0], given), "P", 1, NODE).statuses
+    assert (len(value.message), len(value.reasons)) == (1024, 16)
+
+
+def test_an_answer_of_a_phase_with_as_many_statuses_as_there_can_be_fits_into_a_message() -> None:
+    reasons = remote_response.MAX_REASON_BYTES * interfaces.DETAILED_STATUSES
+    texts = (remote_response.MAX_TEXT_BYTES + 100) * interfaces.MAX_STATUSES
+    assert reasons + texts < message_sizes.MAX_PHASE_BYTES
+
+
+def test_the_name_of_a_foreign_plugin_is_cut_in_the_error() -> None:
+    with pytest.raises(ValueError, match=r"status.plugin: 'x+…' is another plugin") as caught:
+        remote_response.read_status(status_pb2.Status(code=status_pb2.CODE_ERROR, plugin="x" * 100_000), "P")
+    assert len(str(caught.value)) < 500
 
 
 def test_as_many_statuses_as_are_allowed_are_read() -> None:

@@ -1,13 +1,14 @@
 """The condition's message as JSON: the text, and codes with parameters, within the limit."""
 
 import json
+import weakref
 
 import pytest
 
 from trireme.framework import status
 from trireme.framework.status import Reason
 from trireme.scheduling import condition_message
-from trireme.scheduling.failure import Failure
+from trireme.scheduling.failure import MAX_KEPT, Failure
 
 CPU = status.unschedulable(
     "NodeResourcesFit",
@@ -15,6 +16,9 @@ CPU = status.unschedulable(
     reasons=(Reason.of("insufficientResource", {"resource": "cpu", "asked": "2"}),),
 )
 TAINT = status.unresolvable("TaintToleration", "untolerated", reasons=(Reason.of("untoleratedTaint", {"key": "gpu"}),))
+
+NEVER = status.unschedulable("DefaultPreemption", "not eligible", reasons=(Reason("neverPreempts"),))
+BROKEN = status.error("VolumeBinding", "boom", reasons=(Reason("brokenVolume"),))
 
 
 def test_reasons_have_codes_parameters_and_nodes_most_nodes_first() -> None:
@@ -50,6 +54,26 @@ def test_it_is_json_however_long_it_would_be() -> None:
     assert found["reasons"][0]["nodes"] == 999
 
 
+def test_a_long_text_leaves_room_for_codes() -> None:
+    found = json.loads(condition_message.as_json(Failure("x" * 3900, refusals=((CPU, 1),)), most=4000))
+    assert [each["code"] for each in found["reasons"]] == ["insufficientResource"]
+
+
+@pytest.mark.parametrize("last", [(NEVER, 0), (BROKEN, 1)], ids=["PostFilter", "error"])
+@pytest.mark.parametrize("kinds", [MAX_KEPT - 1, MAX_KEPT, 1000])
+def test_however_many_statuses_nodes_have_the_others_are_kept_and_written(
+    kinds: int, last: tuple[status.Status, int]
+) -> None:
+    """If this fails, nobody learns why preemption makes no room, or which error ended the attempt."""
+    failure = Failure("text", refusals=(*((_hot(number), 2) for number in range(kinds)), last))
+    kept = [each.reasons[0].code for each, _ in failure.to_keep().statuses]
+    assert (len(kept), kept.count(last[0].reasons[0].code)) == (MAX_KEPT, 1)
+    assert kept[0 if last[1] else -1] == last[0].reasons[0].code
+    written = [each["code"] for each in json.loads(condition_message.as_json(failure, most=4000))["reasons"]]
+    assert written[0 if last[1] else -1] == last[0].reasons[0].code
+    assert set(written) == set(kept)
+
+
 def _hot(number: int) -> status.Status:
     return status.unschedulable("P", f"{number} is hot", reasons=(Reason.of("hot", {"node": f"n{number}"}),))
 
@@ -72,7 +96,10 @@ def test_the_message_does_not_depend_on_how_a_replica_numbers_statuses() -> None
 
 def test_of_a_failure_with_many_statuses_a_few_are_kept() -> None:
     """Thousands of pods may wait, each refused by statuses of its own."""
-    kept = Failure("text", refusals=tuple((_hot(number), number) for number in range(100))).to_keep()
+    kept = Failure("text", refusals=tuple((_hot(number), number) for number in range(1, 100))).to_keep()
     assert (kept.message, [nodes for _, nodes in kept.statuses]) == ("text", list(range(99, 89, -1)))
     again = Failure("text", refusals=((_hot(99), 1),)).to_keep()
     assert again.statuses[0][0] is kept.statuses[0][0]
+    alive = weakref.ref(kept.statuses[0][0])
+    del kept, again
+    assert alive() is None, "no pod has it any more"

@@ -3,15 +3,18 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.helpers.pod_group_builders import of_groups, pod_group
-from tests.helpers.pod_group_cluster import Cluster
-from trireme.framework import reason_codes
+from tests.helpers.pod_group_cluster import FULL, Cluster
+from trireme.framework import reason_codes, status
 from trireme.plugins.default_preemption import explain as preemption_reasons
 from trireme.plugins.gang_scheduling import explain as gang_reasons
 from trireme.scheduling import ports
 from trireme.v1 import filter_phase_pb2, status_pb2
+from trireme.wire import node_columns
+from trireme.wire.phase_answers import FilterAnswer
 
 _KNOWN = {
     **reason_codes.OF_ANY,
@@ -40,7 +43,7 @@ def _conditions(cluster: Cluster) -> dict[str, tuple[str, list[str]]]:
 
 def _codes(cluster: Cluster, pod: str) -> list[str]:
     """All codes of the pod's failure: that of its group first."""
-    return [reason.code for status, _ in cluster.failures[pod].statuses for reason in status.reasons]
+    return [reason.code for each, _ in cluster.failures[pod].statuses for reason in each.reasons]
 
 
 async def test_a_gang_of_which_too_few_fit() -> None:
@@ -79,6 +82,28 @@ async def test_a_phase_that_does_not_answer_is_an_error_of_the_group_and_its_pod
     assert _conditions(cluster)["g"][1] == ["memberFailed", "phaseFailed"]
     assert _codes(cluster, "p0") == ["phaseFailed"]
     assert _codes(cluster, "p1") == ["groupFailed", "memberFailed", "phaseFailed"]
+
+
+class _BrokenNode(_Cluster):
+    """A plugin fails on one node, and most nodes are full."""
+
+    async def filter(self, *_: Any, **__: Any) -> FilterAnswer:
+        broken = status.error("VolumeBinding", "boom", reasons=(status.Reason("claimLost"),))
+        index, capacity = np.array([1, 1, 2], dtype=np.int16), np.zeros(3, dtype=np.int32)
+        columns = node_columns.NodeColumns.complete(self.cache.generation, (FULL, broken), index, capacity)
+        return FilterAnswer(columns=columns, evaluated=("Fit",))
+
+
+async def test_an_error_on_a_node_is_the_cause_whatever_other_nodes_say() -> None:
+    cluster = _BrokenNode([1, 1, 1])
+    cluster.group(pod_group("g", 2))
+    cluster.add("p0", "g", "a")
+    cluster.add("p1", "g", "b")
+    await cluster.run()
+    document = json.loads(cluster.written[0].set_group_condition.condition.message)
+    assert document["message"] == "failed to schedule other pod from a pod group: boom"
+    assert [each["code"] for each in document["reasons"]] == ["memberFailed", "claimLost"]
+    assert _codes(cluster, "p0") == ["claimLost", "refused"]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,17 @@ def test_an_error_on_any_node_ends_the_attempt_by_error() -> None:
     found = refusal.Refusal.of(_filtered(_CPU, _ERROR), 2)
     assert found.error == _ERROR
     assert (found.as_failure().message, found.as_failure().rejectors) == ("odd", frozenset())
+    assert found.as_failure().statuses == ((_ERROR, 1), (_CPU, 1))
     assert refusal.Refusal.of(_filtered(_CPU), 1).error is None
+
+
+def test_of_several_errors_that_of_most_nodes_ends_the_attempt() -> None:
+    """Replicas number them differently: the pod's condition would change with the one that answers."""
+    other = status.error("Other", "odder")
+    for statuses in ((_ERROR, other, other, _CPU), (other, _CPU, _ERROR, other)):
+        found = refusal.Refusal.of(_filtered(*statuses), 4)
+        assert (found.error, found.as_failure().message) == (other, "odder")
+        assert found.as_failure().statuses[0] == (other, 2)
 
 
 def test_a_refusal_by_pre_filter_counts_for_all_nodes() -> None:

@@ -1,7 +1,7 @@
 """The PostFilter plugins of a profile, run in order until one makes room.
 
-A success, an unresolvable refusal and an error end the run; the messages of the refusals before are joined. The actions
-of the plugins before are executed in any case: kube-scheduler's plugins have executed theirs by then.
+A success, an unresolvable refusal and an error end the run; otherwise the result is the refusals of all plugins. The
+actions of the plugins before are executed in any case: kube-scheduler's plugins have executed theirs by then.
 
 Source: pkg/scheduler/framework/runtime (RunPostFilterPlugins).
 
@@ -142,19 +142,20 @@ async def run_in_order(
         if isinstance(answer, tuple):
             return answer
         code = answer.status.code
-        # A plugin speaks for itself alone.
-        del answer.refusals[:]
         if code in (status_pb2.CODE_SUCCESS, status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, status_pb2.CODE_ERROR):
             out.actions.extend(answer.actions)
             del answer.actions[:]
             answer.actions.extend(out.actions)
             return answer
-        if answer.status.messages:
-            # The joined status names the first plugin that was called, as in kube-scheduler.
+        # The result names the first plugin that was called, as in kube-scheduler.
+        is_first = not out.status.plugin
+        if is_first and code == status_pb2.CODE_UNSCHEDULABLE:
+            out.status.CopyFrom(answer.status)
+        elif answer.status.messages:
             out.refusals.add().CopyFrom(answer.status)
             out.refusals[-1].plugin = plugin.name
-        out.status.messages.extend(answer.status.messages)
-        out.status.plugin = out.status.plugin or plugin.name
+        if is_first:
+            out.status.plugin = plugin.name
         out.actions.extend(answer.actions)
         out.clear_nomination |= answer.clear_nomination
     return out

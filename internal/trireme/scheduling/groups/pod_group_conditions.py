@@ -17,7 +17,7 @@ from trireme.queueing.groups import queued_group
 from trireme.queueing.groups.forest import Group
 from trireme.scheduling import ports
 from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2, scheduling_pb2
-from trireme_kube.client.events import event_text
+from trireme_kube.apimachinery import event_text
 from trireme_kube.client.events.event_recorder import WARNING
 from trireme_kube.client.events.event_series import ObjectReference, pod_reference
 

@@ -130,6 +130,7 @@ class PodGroupTrials:
                 self._undo_behind(attempts, before + len(steps) + 1)
                 text = f"failed to schedule other pod from a pod group: {failed.message}"
                 cause = status.error("", text, reasons=(status.Reason("memberFailed"),))
+                # The first status is the error, whatever other nodes say.
                 return GroupStatus(GroupCode.ERROR, text, (cause, failed.statuses[0][0]))
         return prospect.at_end()
 

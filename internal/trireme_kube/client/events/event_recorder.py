@@ -33,8 +33,8 @@ from typing import Any
 
 import orjson
 
-from trireme_kube.apimachinery import timestamps
-from trireme_kube.client.events import event_correlation, event_series, event_text
+from trireme_kube.apimachinery import event_text, timestamps
+from trireme_kube.client.events import event_correlation, event_series
 from trireme_kube.client.events.event_series import ObjectReference, Series, SeriesCache, SeriesKey
 from trireme_kube.client.rest import client
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable

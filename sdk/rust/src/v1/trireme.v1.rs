@@ -3237,10 +3237,11 @@ pub struct Status {
     /// REQUIRED where code is not CODE_SUCCESS or CODE_SKIP. The plugin that answered.
     #[prost(string, tag = "2")]
     pub plugin: ::prost::alloc::string::String,
-    /// REQUIRED for a refusal. The messages in kube-scheduler's words; they are counted and joined into the event.
+    /// REQUIRED for a refusal. The messages in kube-scheduler's words; they are counted and joined into the event. Of a
+    /// plugin's messages 1 KiB is read.
     #[prost(string, repeated, tag = "3")]
     pub messages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. The same refusals as data, for `trireme explain`.
+    /// OPTIONAL. The same refusals as data, for `trireme explain`. Of a plugin's reasons the first 16 are read, up to 2 KiB.
     #[prost(message, repeated, tag = "4")]
     pub reasons: ::prost::alloc::vec::Vec<Reason>,
 }
@@ -3783,8 +3784,9 @@ pub struct PodWait {
     /// OPTIONAL. The group that it is scheduled with.
     #[prost(string, tag = "8")]
     pub group: ::prost::alloc::string::String,
-    /// OPTIONAL. Of a pod whose last attempt failed, the statuses with their codes, that of most nodes first; at most ten,
-    /// without names of nodes.
+    /// OPTIONAL. Of a pod whose last attempt failed, the statuses with their codes: errors of nodes, refusals, that of most
+    /// nodes first, and statuses of no node, such as PostFilter's. At most ten, without names of nodes; where there are more,
+    /// refusals of nodes are left out.
     #[prost(message, repeated, tag = "9")]
     pub refusals: ::prost::alloc::vec::Vec<DecisionRefusal>,
 }
@@ -7787,7 +7789,8 @@ pub struct PostFilterResponse {
     /// OPTIONAL. Set where the actions make room: what that costs.
     #[prost(message, optional, tag = "5")]
     pub disruption: ::core::option::Option<Disruption>,
-    /// OPTIONAL. Of several plugins together: the refusal of each that says something, with its own name and reasons.
+    /// OPTIONAL. Of several plugins together: the refusals of those after the first one, as far as they have messages.
+    /// They follow those of status at the end of the event.
     #[prost(message, repeated, tag = "6")]
     pub refusals: ::prost::alloc::vec::Vec<Status>,
 }

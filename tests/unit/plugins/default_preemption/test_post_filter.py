@@ -17,6 +17,7 @@ from trireme.snapshot import arrays, pods
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, meta_pb2, policy_pb2, snapshot_pb2, status_pb2
 from trireme.wire import identities, node_columns
 from trireme.wire import status as wire_status
+from trireme.wire.post_filter_result import PostFilterResult
 
 
 def _victims(answer: filter_pb2.PostFilterResponse) -> list[str]:
@@ -195,17 +196,31 @@ async def test_each_plugin_that_says_something_has_a_status_of_its_own() -> None
     plugins = _Answering("Silent", "", "nothing"), _Answering("A", "a", "one"), _Answering("B", "b", "two")
     found = await post_filter_plugins.run_in_order(plugins, nowhere, nowhere)
     assert isinstance(found, filter_pb2.PostFilterResponse)
-    assert (found.status.plugin, _text(found), list(found.status.reasons)) == ("Silent", "a, b", [])
-    assert [(each.plugin, each.reasons[0].code) for each in found.refusals] == [("A", "one"), ("B", "two")]
-    failing = _Answering("C", "c", "three")
-    failing.answer.status.code = status_pb2.CODE_ERROR
-    failing.answer.refusals.add(plugin="A", messages=["not by A"])
-    ended = await post_filter_plugins.run_in_order([failing], nowhere, nowhere)
-    assert isinstance(ended, filter_pb2.PostFilterResponse)
-    assert (ended.status.plugin, list(ended.refusals)) == ("C", []), "a plugin speaks for itself alone"
+    assert (found.status.plugin, list(found.status.messages)) == ("Silent", [])
+    read = PostFilterResult.from_message(found)
+    assert read.message == "a, b"
+    assert [(each.plugin, each.reasons[0].code) for each in read.refusals] == [("A", "one"), ("B", "two")]
     silent = await post_filter_plugins.run_in_order(plugins[:1], nowhere, nowhere)
     assert isinstance(silent, filter_pb2.PostFilterResponse)
     assert (silent.status.plugin, list(silent.refusals)) == ("Silent", [])
+
+
+@pytest.mark.parametrize("first", [status_pb2.CODE_UNSCHEDULABLE, status_pb2.CODE_PENDING], ids=status_pb2.Code.Name)
+async def test_each_refusal_is_in_the_answer_once(first: status_pb2.Code.ValueType) -> None:
+    """Twice, the answers of a few plugins with long texts would be too large for a message."""
+    nowhere: Any = None
+    plugins = _Answering("A", "a", "one"), _Answering("B", "b", "two")
+    plugins[0].answer.status.code = first
+    found = await post_filter_plugins.run_in_order(plugins, nowhere, nowhere)
+    assert isinstance(found, filter_pb2.PostFilterResponse)
+    assert (found.status.plugin, found.status.code) == ("A", status_pb2.CODE_UNSCHEDULABLE)
+    assert sorted([*found.status.messages, *(text for each in found.refusals for text in each.messages)]) == ["a", "b"]
+    read = PostFilterResult.from_message(found)
+    assert (read.message, read.code) == ("a, b", status.Code.UNSCHEDULABLE)
+    assert read.refusals == (
+        status.Status(status.Code(first), "A", ("a",), (status.Reason("one"),)),
+        status.unschedulable("B", "b", reasons=(status.Reason("two"),)),
+    )
 
 
 async def test_why_nothing_helps_is_counted_by_nodes() -> None:

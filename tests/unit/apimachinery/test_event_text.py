@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from trireme_kube.client.events import event_text
+from trireme_kube.apimachinery import event_text
 
 # Text, and what Go 1.26's fmt.Sprintf(text) answers.
 SPRINTF = [
