@@ -91,7 +91,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("version", help="such as v1.38.0")
     version = parser.parse_args().version
-    binary = real_framework.build_version(version)
+    try:
+        binary = real_framework.build_version(version)
+    except real_framework.OracleError as error:
+        what = "change tests/conformance/oracle first, if it is newer; an older version cannot be followed"
+        raise SystemExit(f"{error}\nThe oracle is written for {real_framework.reference()}: {what}.") from None
     print(f"from {real_framework.reference()} to {version}:")
     for line in surface_changes(surface(real_framework.build()), surface(binary)):
         print(f"  {line}")

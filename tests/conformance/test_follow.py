@@ -34,3 +34,15 @@ def test_metrics_have_their_stability_and_labels() -> None:
     metrics = follow.surface(real_framework.build())["metrics"]
     assert metrics["scheduler_schedule_attempts_total"] == "STABLE {result,profile}"
     assert metrics["scheduler_preemption_attempts_total"].startswith("STABLE ")
+
+
+def test_a_version_that_does_not_compile_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(version: str) -> None:
+        raise real_framework.OracleError(f"{version} has no such field")
+
+    monkeypatch.setattr(real_framework, "build_version", fail)
+    monkeypatch.setattr("sys.argv", ["follow", "v1.37.2"])
+    with pytest.raises(
+        SystemExit, match=r"^v1\.37\.2 has no such field\nThe oracle is written for v1.*cannot be followed"
+    ):
+        follow.main()
