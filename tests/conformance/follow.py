@@ -39,7 +39,7 @@ def surface_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iter
 def changed_parts(recorded: Mapping[str, Any], answered: Mapping[str, Any]) -> Iterator[str]:
     """The fields of an answer, or the plugins in it, that are not as recorded."""
     for field in sorted({*recorded, *answered}):
-        old, new = recorded.get(field), answered.get(field)
+        old, new = _comparable(recorded.get(field)), _comparable(answered.get(field))
         if old == new:
             continue
         if field == "byPlugin":
@@ -52,6 +52,13 @@ def changed_parts(recorded: Mapping[str, Any], answered: Mapping[str, Any]) -> I
                     yield f"scores {name}"
         else:
             yield field
+
+
+def _comparable(answer: Any, field: str = "") -> Any:
+    """An answer in a form that can be compared: the order of reasons is a Go map's."""
+    if isinstance(answer, dict):
+        return {key: _comparable(value, key) for key, value in answer.items()}
+    return sorted(answer) if field == "reasons" else answer
 
 
 def _differ(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, name: str) -> bool:
