@@ -34,6 +34,7 @@ from trireme.scheduling import (
 )
 from trireme.scheduling.ports import Effects
 from trireme.v1 import scheduler_status_pb2
+from trireme_kube.client.informers.informer import InformerStatistics
 from trireme_kube.client.rest import client, credentials
 from trireme_kube.componentbase import clocks, supervision
 from trireme_kube.componentbase.logs import klog
@@ -222,14 +223,15 @@ class FakeFrontend:
 
 def informer(name: str, error: str, *, synced: bool, status: int = 0, lists: int = 1) -> SimpleNamespace:
     """An informer whose last request failed."""
-    statistics = SimpleNamespace(
-        name=name,
-        state="listing",
-        synced=synced,
+    statistics = InformerStatistics(
+        name,
+        "listing",
+        synced,
         lists=lists,
         failures=int(bool(error)),
         last_error=error,
         last_status=status,
+        **dict.fromkeys(("version", "pages", "watches", "events", "bookmarks", "expirations", "undecodable"), 0),
     )
     return SimpleNamespace(synced=synced, statistics=lambda: statistics)
 

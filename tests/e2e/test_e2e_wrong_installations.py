@@ -84,6 +84,12 @@ class Wrong:
         await self.here.create_pods([pod(name)])
         await self.gets_node(name, seconds)
 
+    async def schedules_once_allowed(self) -> None:
+        """A pod that is created while something is refused is bound once nothing is any more."""
+        await self.here.create_pods([pod("waits")])
+        await self.allow()
+        await self.gets_node("waits")
+
     async def gets_node(self, name: str, seconds: float = 60.0) -> None:
         """Return once the pod is bound."""
 
@@ -105,9 +111,7 @@ async def test_a_collection_that_may_not_be_listed_is_named(wrong: Wrong) -> Non
     wrong.here.add_frontend(own=wrong.own()).start()
     text = "handlers are not fully synchronized: persistentvolumes: a fault was injected (403"
     await wrong.reported("sched-handler-sync", text, PERMISSIONS, listed="[-]sched-handler-sync failed")
-    await wrong.here.create_pods([pod("waits")])
-    await wrong.allow()
-    await wrong.gets_node("waits")
+    await wrong.schedules_once_allowed()
 
 
 async def test_a_lease_that_may_not_be_read_is_named(wrong: Wrong) -> None:
@@ -115,9 +119,7 @@ async def test_a_lease_that_may_not_be_read_is_named(wrong: Wrong) -> None:
     wrong.here.add_frontend(own=wrong.own()).start()
     text = "the last request for the Lease kube-system/kube-scheduler failed: a fault was injected (403"
     await wrong.reported("leaderElection", text, PERMISSIONS, listed="[+]leaderElection ok, with a warning")
-    await wrong.here.create_pods([pod("waits")])
-    await wrong.allow()
-    await wrong.gets_node("waits")
+    await wrong.schedules_once_allowed()
 
 
 async def test_a_binding_that_is_refused_is_named_and_the_pod_bound_later(wrong: Wrong) -> None:
@@ -156,9 +158,7 @@ async def test_a_leader_that_may_not_list_pods_any_more_is_not_ready(wrong: Wron
     here.frontends[0].stop()
     text = "pods: the writes of an earlier leader are not known yet: "
     await wrong.reported("permissions", text, PERMISSIONS, listed="[-]permissions failed")
-    await wrong.here.create_pods([pod("waits")])
-    await wrong.allow()
-    await wrong.gets_node("waits")
+    await wrong.schedules_once_allowed()
 
 
 async def test_why_a_phase_cannot_be_reached_is_named(wrong: Wrong) -> None:

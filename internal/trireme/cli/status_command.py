@@ -114,14 +114,18 @@ def _summary_fields(status: SchedulerStatus) -> list[tuple[str, str | text.Text]
     return [*out, ("Cluster", counts)]
 
 
-def readiness_lines(status: SchedulerStatus, *, failing: bool) -> list[str]:
-    """The checks of /readyz that fail, or those that warn, each with what is wrong."""
-    return [f"{each.check}: {each.text}" for each in status.readiness_problems if each.fails == failing]
+def readiness_lines(status: SchedulerStatus) -> tuple[list[str], list[str]]:
+    """The checks of /readyz that fail, and those that warn, each with what is wrong."""
+    failing, warning = (
+        [f"{each.check}: {each.text}" for each in status.readiness_problems if each.fails == fails]
+        for fails in (True, False)
+    )
+    return failing, warning
 
 
 def _readiness_fields(status: SchedulerStatus) -> list[tuple[str, text.Text]]:
     """A line for each check of /readyz that fails, then for each that warns."""
-    failing, warning = (readiness_lines(status, failing=fails) for fails in (True, False))
+    failing, warning = readiness_lines(status)
     fields = [("Not ready", text.Text("\n".join(failing), display.BAD)), ("Warnings", text.Text("\n".join(warning)))]
     return [(name, lines) for name, lines in fields if lines]
 

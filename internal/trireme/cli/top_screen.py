@@ -192,7 +192,7 @@ class TopScreen(app.App[None]):
 
 def readiness_text(status: SchedulerStatus) -> str:
     """The first check of /readyz that fails, or else warns, of how many; empty: none does."""
-    failing, warning = (status_command.readiness_lines(status, failing=fails) for fails in (True, False))
+    failing, warning = status_command.readiness_lines(status)
     lines = [*failing, *warning]
     if not lines:
         return ""

@@ -85,7 +85,7 @@ async def catch_up_with(entry: informer.Informer[Any], namespace: str, name: str
     """
 
     def may_go_on() -> bool:
-        return pods.statistics().last_status not in (errors.UNAUTHORIZED, errors.FORBIDDEN)
+        return not pods.statistics().denied
 
     what = f"what was written into {namespace}/{name} is not known yet"
     await _keep_trying(entry, what, functools.partial(entry.catch_up_with, namespace, name), may_go_on)

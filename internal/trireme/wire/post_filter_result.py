@@ -3,7 +3,7 @@
 Also change: protos/trireme/v1/filter.proto (the messages).
 
 Tests: tests/unit/scheduling/test_preemptors_together.py, tests/unit/wire/test_phase_answers.py,
-tests/unit/plugins/default_preemption/test_post_filter.py.
+tests/unit/plugins/default_preemption/test_post_filter_statuses.py.
 """
 
 from collections.abc import Iterable, Sequence

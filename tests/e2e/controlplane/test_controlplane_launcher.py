@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.helpers import requirements
 from tools.controlplane import build_controlplane as build
 from tools.controlplane import go_programs, launcher
 
@@ -76,9 +77,9 @@ def test_build_is_repeated_when_an_input_changes(tmp_path: Path) -> None:
     assert not build.up_to_date(binary, tmp_path)
 
 
-@pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
 def test_a_program_that_does_not_compile_leaves_the_last_one(tmp_path: Path) -> None:
     """If this fails, a mistake in a source removes the program, or the next run takes the old one for the new."""
+    requirements.require(shutil.which("go") is not None, "there is no Go toolchain on PATH")
     (tmp_path / "go.mod").write_text("module x\ngo 1.20\n")
     (tmp_path / "main.go").write_text("package main\nfunc main() {}\n")
     program = tmp_path / "build" / "x"

@@ -10,13 +10,14 @@ import pytest
 
 from tests.helpers import virtual_time
 from trireme.frontend import catching_up
-from trireme_kube.client.informers import resources
+from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
 
 def _pods(statuses: Callable[[], int] = int) -> Any:
     """The informer of pods, with the status of its last failure."""
-    return types.SimpleNamespace(statistics=lambda: types.SimpleNamespace(last_status=statuses()))
+    unread = ("pods", "watching", True, 0, 0, 0, 0, 0, 0, 0, 0, 0, "")
+    return types.SimpleNamespace(statistics=lambda: informer.InformerStatistics(*unread, statuses()))
 
 
 class _Informer:

@@ -65,7 +65,7 @@ def test_paths_exist(name: str) -> None:
 
 
 def test_pages_that_messages_name_exist() -> None:
-    """An operator follows the message at night, and finds another page than it promised."""
+    """A message would lead to a page or a heading that does not exist."""
     modules = (REPOSITORY / "internal").rglob("*.py")
     named = {page for module in modules for page in PAGE.findall(module.read_text())}
     assert len(named) >= 5

@@ -5,7 +5,8 @@ actions of the plugins before are executed in any case: kube-scheduler's plugins
 
 Source: pkg/scheduler/framework/runtime (RunPostFilterPlugins).
 
-Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
+Tests: tests/unit/plugins/default_preemption/test_post_filter.py,
+tests/unit/plugins/default_preemption/test_post_filter_statuses.py.
 """
 
 from collections.abc import Mapping, Sequence

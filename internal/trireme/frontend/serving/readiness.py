@@ -16,7 +16,6 @@ from trireme.frontend.phase_clients import unavailability
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.v1 import scheduler_status_pb2
 from trireme_kube.client.informers import informer
-from trireme_kube.client.rest import errors
 from trireme_kube.componentbase.metrics.instruments import Gauge
 from trireme_kube.componentbase.server import health
 
@@ -95,7 +94,7 @@ class Readiness:
     def _permissions_warning(self) -> str:
         """Which collections may not be read any more; what changes in them is not seen."""
         found = [entry.statistics() for entry in self._state.informers if entry.synced]
-        denied = [each for each in found if each.last_status in (errors.UNAUTHORIZED, errors.FORBIDDEN)]
+        denied = [each for each in found if each.denied]
         warnings = {each.name: f"{each.name} {_state_of(each)}: {each.last_error}" for each in denied}
         for name, why in self._state.context.leader.given_up.items():
             warnings.setdefault(name, f"{name} may lack what an earlier leader wrote last: {why}")

@@ -33,6 +33,8 @@ from trireme.scheduling.groups.pod_group_results import (
     MemberAttempt,
     PodGroupRequest,
     PodGroupResult,
+    failed_cause,
+    refused_cause,
     unschedulable_if_none_placed,
 )
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
@@ -103,7 +105,7 @@ class PodGroupPlacements:
                 if any(result.placed_members()):
                     return result
                 why = "nominated placement is feasible but no pending pod was scheduled"
-                result.status = GroupStatus(GroupCode.UNSCHEDULABLE, why, (_refused(why, "noPodPlaced"),))
+                result.status = GroupStatus(GroupCode.UNSCHEDULABLE, why, (refused_cause(why, "noPodPlaced"),))
             if result.succeeded:
                 self._trials.unassume_all(list(result.placed_members()))
                 found.append((placement, result))
@@ -212,7 +214,7 @@ class PodGroupPlacements:
         merged = functools.reduce(placement_merging.intersect, of_each)
         if not merged:
             text = "no feasible merged placements found"
-            return GroupStatus(GroupCode.UNSCHEDULABLE, text, (_refused(text, "noPlacement"),), no_placement=True)
+            return GroupStatus(GroupCode.UNSCHEDULABLE, text, (refused_cause(text, "noPlacement"),), no_placement=True)
         return [GroupPlacement(domain, slots) for domain, slots in merged]
 
     def _run_generator(
@@ -243,7 +245,7 @@ class PodGroupPlacements:
             return GroupStatus(GroupCode.ERROR, wrong, (cause,), plugins)
         if found is not None and not found:
             text = "no feasible placements found"
-            cause = _refused(text, "noPlacement", name)
+            cause = refused_cause(text, "noPlacement", name)
             return GroupStatus(GroupCode.UNSCHEDULABLE, text, (cause,), plugins, no_placement=True)
         return found
 
@@ -282,7 +284,7 @@ class PodGroupPlacements:
         failed = await self._trials.reassume(list(result.placed_members()))
         if failed:
             text = f"failed to assume the subtree: {failed}"
-            return PodGroupResult(node, GroupStatus(GroupCode.ERROR, text, (_failed(text, "assumeFailed"),)))
+            return PodGroupResult(node, GroupStatus(GroupCode.ERROR, text, (failed_cause(text, "assumeFailed"),)))
         return result
 
     async def _best_scored_result(
@@ -309,12 +311,12 @@ class PodGroupPlacements:
             response = await self._evaluators.score_pod_group_placements(message)
             code = wire_status.from_message(response.status).code
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return GroupStatus(GroupCode.ERROR, str(error), (_failed(str(error), "phaseFailed"),))
+            return GroupStatus(GroupCode.ERROR, str(error), (failed_cause(str(error), "phaseFailed"),))
         finally:
             self._observer.on_extension_point_run(_SCORE, code, record.profile, self._observer.clock() - started)
         if code is not status.Code.SUCCESS:
             text = ", ".join(response.status.messages)
-            return GroupStatus(GroupCode.ERROR, text, (_failed(text, "scoringFailed", response.status.plugin),))
+            return GroupStatus(GroupCode.ERROR, text, (failed_cause(text, "scoringFailed", response.status.plugin),))
         rated = [(total, self._random(), number) for number, total in enumerate(response.totals)]
         return found[max(rated)[2]][1]
 
@@ -325,11 +327,3 @@ def _status_without_feasible_placement(count: int, first: GroupStatus) -> GroupS
     reason = status.Reason.of("noPlacementFits", {"placements": count})
     causes = (status.unschedulable("", text, reasons=(reason,)), *first.causes)
     return GroupStatus(GroupCode.UNSCHEDULABLE, text, causes, first.plugins)
-
-
-def _refused(text: str, code: str, plugin: str = "") -> status.Status:
-    return status.unschedulable(plugin, text, reasons=(status.Reason(code),))
-
-
-def _failed(text: str, code: str, plugin: str = "") -> status.Status:
-    return status.error(plugin, text, reasons=(status.Reason(code),))

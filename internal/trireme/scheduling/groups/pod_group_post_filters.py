@@ -29,6 +29,7 @@ from trireme.scheduling.groups.pod_group_results import (
     PodGroupRequest,
     PodGroupResult,
     TryGroup,
+    failed_cause,
 )
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.scheduling.groups.victim_costs import VictimCosts
@@ -149,7 +150,7 @@ class PodGroupPostFilters:
         if self._topology and group.spec.HasField("scheduling_constraints"):
             return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "", ())
         if not tried:
-            return PodGroupPostFilterResult(status.Code.ERROR, "not found", (_failed("not found", "failed"),))
+            return PodGroupPostFilterResult(status.Code.ERROR, "not found", (failed_cause("not found", "failed"),))
         of_group = self._group_claims and bool(group.spec.resource_claims)
         if not of_group and not any(self._cache.registry.is_of_one_pod(member.pod.record.class_id) for member in tried):
             text = fit_reasons.NO_CLAIM_TO_RELEASE
@@ -159,7 +160,7 @@ class PodGroupPostFilters:
         try:
             response = await self._evaluators.list_releasable_claims(message)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return PodGroupPostFilterResult(status.Code.ERROR, str(error), (_failed(str(error), "phaseFailed"),))
+            return PodGroupPostFilterResult(status.Code.ERROR, str(error), (failed_cause(str(error), "phaseFailed"),))
         answer = wire_status.from_message(response.status)
         return PodGroupPostFilterResult(answer.code, answer.message, _causes(answer), actions=tuple(response.actions))
 
@@ -203,7 +204,7 @@ class PodGroupPostFilters:
             return result
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             text = f"{post_filter_context.GROUP_TEXT_PREFIX}{error}"
-            return PodGroupPostFilterResult(status.Code.ERROR, text, (_failed(text, "phaseFailed"),))
+            return PodGroupPostFilterResult(status.Code.ERROR, text, (failed_cause(text, "phaseFailed"),))
 
     async def _hide_and_select_victims(
         self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
@@ -264,7 +265,7 @@ class PodGroupPostFilters:
 def failed_preemption_result(failure: str) -> PodGroupPostFilterResult:
     """The result of preemption if victims were found and could not be deleted."""
     text = _plugin_error_text(in_tree.PREEMPTION_PLUGIN, f"{post_filter_context.GROUP_TEXT_PREFIX}{failure}")
-    return PodGroupPostFilterResult(status.Code.ERROR, text, (_failed(text, "evictionFailed"),))
+    return PodGroupPostFilterResult(status.Code.ERROR, text, (failed_cause(text, "evictionFailed"),))
 
 
 def _plugin_error_text(plugin: str, message: str) -> str:
@@ -283,10 +284,6 @@ def _causes_of_trial(found: GroupStatus, text: str) -> tuple[status.Status, ...]
         return found.causes
     reasons = (status.Reason("victimsNotEnough"),)
     return (status.unschedulable(in_tree.PREEMPTION_PLUGIN, text, reasons=reasons),)
-
-
-def _failed(text: str, code: str) -> status.Status:
-    return status.error("", text, reasons=(status.Reason(code),))
 
 
 def _identity(named: _HasIdentity) -> cycle_pb2.PodIdentity:

@@ -141,12 +141,21 @@ class PodGroupResult:
 TryGroup = Callable[[PodGroupRequest], Awaitable[PodGroupResult]]
 
 
+def refused_cause(text: str, code: str, plugin: str = "") -> status.Status:
+    """A cause of a group that does not fit, with this code."""
+    return status.unschedulable(plugin, text, reasons=(status.Reason(code),))
+
+
+def failed_cause(text: str, code: str, plugin: str = "") -> status.Status:
+    """A cause of a group whose attempt failed, with this code."""
+    return status.error(plugin, text, reasons=(status.Reason(code),))
+
+
 def unschedulable_if_none_placed(result: PodGroupResult) -> PodGroupResult:
     """The result for the whole tree: without any pod placed it is unschedulable."""
     if result.succeeded and not any(result.placed_members()):
         text = "no pods were schedulable"
-        cause = status.unschedulable("", text, reasons=(status.Reason("noPodPlaced"),))
-        result.status = GroupStatus(GroupCode.UNSCHEDULABLE, text, (cause,))
+        result.status = GroupStatus(GroupCode.UNSCHEDULABLE, text, (refused_cause(text, "noPodPlaced"),))
     return result
 
 

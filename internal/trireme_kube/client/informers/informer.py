@@ -63,6 +63,11 @@ class InformerStatistics:
     last_error: str  # the last failure; "" after the next success, and while a watch is open
     last_status: int  # the HTTP status of that failure; 0: it was no answer of the API server
 
+    @property
+    def denied(self) -> bool:
+        """The API server does not let us read the collection, as far as the last failure says."""
+        return self.last_status in (errors.UNAUTHORIZED, errors.FORBIDDEN)
+
 
 class Informer(Generic[T]):
     """Follows one collection."""
