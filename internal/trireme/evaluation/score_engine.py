@@ -264,7 +264,7 @@ class ScoreEngine:
                     phase_answers.PlaceAnswer(
                         slots=[choice.slot for choice in choices],
                         totals=[choice.total for choice in choices],
-                        timings=timings,
+                        timings=() if each.scores is None else timings,
                         evaluated=_evaluated_plugins(chain, each),
                     )
                 )
@@ -490,6 +490,8 @@ def _answer_of_batch(placed: _PlacedBatch, timer: plugin_timer.PluginTimer, *, m
 
 def _evaluated_plugins(chain: score_chain.ScoreChain, placed: classes_in_turn.ClassInTurn) -> Sequence[str]:
     """The plugins that have something to say about the class: by usage not those of its family."""
+    if placed.scores is None:
+        return ()
     by_usage = {each.plugin.name for each in placed.wanted.scorers}
     return [
         name

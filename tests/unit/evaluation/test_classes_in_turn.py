@@ -69,6 +69,8 @@ def _pods(draw: st.DrawFn, *, related: bool) -> tuple[Json, int]:
         spec["affinity"] = _prefers
     elif kind == 4:
         spec["nodeSelector"] = {ZONE: "z1"}
+    elif kind == 5:
+        spec["nodeSelector"] = {HOST: draw(st.sampled_from(["n0", "n1", "n19"]))}
     return pod(labels, **spec), draw(st.sampled_from([1, 1, 1, 2, 4]))
 
 
@@ -293,12 +295,34 @@ def test_the_call_ends_where_a_node_that_holds_the_highest_score_may_be_full() -
 
 
 def test_where_one_node_takes_a_class_nothing_is_scored(cluster: Cluster) -> None:
-    """Metrics would count scores that kube-scheduler does not make: the class is placed by itself."""
+    """Pods of a DaemonSet are placed with others; metrics count no scores, as kube-scheduler makes none."""
     plain = pod({"app": "a"})
-    one = pod({"app": "a"}, nodeSelector={HOST: "n0"})
-    assert len(cluster.schedule_in_turn([(plain, 1), (plain, 1)])) == 2
-    assert cluster.schedule_in_turn([(one, 1), (plain, 1)]) == []
-    assert len(cluster.schedule_in_turn([(plain, 1), (one, 1)])) == 1
+    ones = [pod({"app": "a"}, nodeSelector={HOST: f"n{number}"}) for number in range(3)]
+    assert cluster.schedule_in_turn([(ones[0], 1), (plain, 1), (ones[1], 2)])[::2] == [["n0"], ["n1", "n1"]]
+    classes = [(cluster.class_of(each), 1) for each in (plain, ones[2])]
+    cluster.follow()
+    scored, only = cluster.ask_place_classes(classes, cluster.ask_filter_classes(classes)).answers
+    assert scored.evaluated_plugins
+    assert scored.timings
+    assert not only.evaluated_plugins
+    assert not only.timings
+    assert list(only.totals) == [0]
+
+
+def test_a_pod_that_fills_the_only_node_of_the_next_ends_the_call(cluster: Cluster) -> None:
+    only = [pod({"app": "a"}, requests={"cpu": cpu}, nodeSelector={HOST: "n0"}) for cpu in ("3", "4")]
+    assert cluster.schedule_in_turn([(each, 1) for each in only]) == [["n0"]]
+    assert cluster.schedule(only[1], 1, 1) == []
+
+
+def test_the_call_ends_before_a_class_to_which_pods_before_leave_one_node() -> None:
+    """Only once they are placed is it certain that nothing is scored."""
+    nodes = [node(name, {HOST: name, ZONE: "z0"}, pods=1) for name in ("n0", "n1")]
+    cluster = _cluster(nodes, (), {})
+    try:
+        assert len(cluster.schedule_in_turn([(pod({"app": "a"}), 1), (pod({"app": "b"}), 1)])) == 1
+    finally:
+        cluster.close()
 
 
 def test_pods_before_may_fill_the_nodes_that_hold_the_highest_score() -> None:

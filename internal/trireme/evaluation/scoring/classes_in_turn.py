@@ -39,10 +39,13 @@ class PodsToPlace:
 
 @dataclass(frozen=True, slots=True)
 class ClassInTurn:
-    """A class that can be placed in turn; `scores` are its own, or those of another class of its family."""
+    """A class that can be placed in turn.
+
+    `scores` are its own, or those of another class of its family; None: one node takes it, so nothing is scored.
+    """
 
     wanted: pods_in_turn.PodsOfClass
-    scores: class_scores.ClassScores
+    scores: class_scores.ClassScores | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +100,19 @@ class ClassesInTurn:
 
     async def _class_in_turn(self, pod_class: classes.PodClass, wanted: PodsToPlace) -> ClassInTurn | None:
         size = self._snap.nodes.size
+        # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
+        opened = self._snap.nodes.alive[:size].copy()
+        opened[: wanted.admitted.shape[0]] &= wanted.admitted[:size]
+        opened[wanted.admitted.shape[0] :] = False
+        if np.count_nonzero(opened) == 1:
+            self._pods += wanted.count
+            return ClassInTurn(_on_one_node(wanted, opened, has_claims=pod_class.has_claims), None)
         by_family = size <= FEW_NODES or not self._evaluator.knows(self._profile, pod_class)
         known = self._evaluator.columns_of(self._profile, pod_class)
         found = await self._scores_for(pod_class, by_family)
         if found is None or not placers.affects_usage_only(self._chain, found.scores):
             return None
         self._pods += wanted.count
-        # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
-        opened = self._snap.nodes.alive[:size].copy()
-        opened[: wanted.admitted.shape[0]] &= wanted.admitted[:size]
-        opened[wanted.admitted.shape[0] :] = False
         static = found.static.of(opened, self._pods)
         if static is None:
             return None
@@ -147,3 +153,11 @@ class ClassesInTurn:
             return None
         ranked, common = placers.ranked_plugins(self._chain, scores)
         return _Scores(scores, pods_in_turn.StaticTotals(ranked, common, self._snap.nodes.size))
+
+
+def _on_one_node(wanted: PodsToPlace, opened: arrays.BoolArray, *, has_claims: bool) -> pods_in_turn.PodsOfClass:
+    """The pods of a class that one node takes, as it does pods of a DaemonSet: they go there, whatever its score."""
+    no_scores = np.zeros(opened.shape[0], dtype=np.int64)
+    return pods_in_turn.PodsOfClass(
+        wanted.class_id, wanted.count, wanted.demand, opened, 0, (), no_scores, has_claims, one_node=True
+    )

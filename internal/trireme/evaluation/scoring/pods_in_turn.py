@@ -42,7 +42,7 @@ class PodsOfClass:
     `demand` is what one takes, above 0 by resource; `opened` marks the nodes that take one, by filter. `static` is what
     plugins add to the totals that no placement changes, one number where that is the same everywhere. `own` is the
     weighted sum of the scores by usage, of the snapshot alone; None: not known. `has_claims`: of nodes with pods before
-    it is not known whether they take it.
+    it is not known whether they take it. `one_node`: no other node took a pod even before these, so none is scored.
     """
 
     class_id: int
@@ -53,6 +53,7 @@ class PodsOfClass:
     scorers: Sequence[UsageScorer]
     own: arrays.Int64Array | None
     has_claims: bool
+    one_node: bool = False
 
 
 # A plugin that scores some of several classes, its weight, what it needs of these, and which these are.
@@ -135,8 +136,8 @@ class PodsInTurn:
     def place(self) -> list[list[ChosenSlot]]:
         """The nodes of the pods, by class.
 
-        It ends where no node takes a pod, before a class that has one node to choose from, as nothing is scored then,
-        and before a pod with claims that would go to the node of another.
+        It ends where no node takes a pod, before a class to which the pods before leave one node, as nothing is scored
+        then, and before a pod with claims that would go to the node of another.
         """
         rows = [row for row, each in enumerate(self._wanted) for _ in range(each.count)]
         out: list[list[ChosenSlot]] = [[] for _ in self._wanted]
@@ -162,7 +163,8 @@ class PodsInTurn:
         taken = np.zeros(len(rows), dtype=np.intp)
         for number, row in enumerate(rows):
             keys = self._keys[row]
-            if (number or not begun) and self._open_counts[row] - number < 2:
+            has_choice = not self._wanted[row].one_node
+            if has_choice and (number or not begun) and self._open_counts[row] - number < 2:
                 break
             if number:
                 keys = keys.copy()
@@ -173,7 +175,7 @@ class PodsInTurn:
                 break
             taken[number] = slot
             # With one node to choose from nothing is scored.
-            out.append((slot, key if self._open_counts[row] > 1 else 0))
+            out.append((slot, key if has_choice and self._open_counts[row] > 1 else 0))
         return out
 
     def _keep(self, rows: Sequence[int], chosen: Sequence[tuple[int, int]]) -> int:
