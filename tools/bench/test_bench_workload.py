@@ -257,3 +257,12 @@ def test_every_side_gets_the_same_controllers() -> None:
     """Sides would be compared on different pods."""
     assert controllers.draw(_mix(), 300) == controllers.draw(_mix(), 300)
     assert controllers.draw(_mix(), 300) != controllers.draw(dataclasses.replace(_mix(), seed=2), 300)
+
+
+def test_every_controller_of_the_mixture_has_its_object() -> None:
+    """Pods whose ReplicaSet is missing would not spread, and the workload would be `mix` again."""
+    (owned,) = workload.select(workload.load(OURS, ["mixowned"]), ["mixowned"], [5000])
+    counts = {one.template.name: one.count for one in owned.steps if isinstance(one, step.CreateAny)}
+    highest = max(pod.controller for pod in controllers.draw(_mix(), 4000))
+    for name in ("mix-replicaset-object.yaml", "mix-statefulset-object.yaml"):
+        assert counts[name] > highest, name
