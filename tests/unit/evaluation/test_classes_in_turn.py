@@ -51,6 +51,12 @@ _prefers = {
 }
 
 
+def _to_nodes(*names: str) -> Json:
+    """The affinity of a pod for these nodes, by name, as a DaemonSet's pods have it."""
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
 @st.composite
 def _pods(draw: st.DrawFn, *, related: bool) -> tuple[Json, int]:
     """A pod, and how many of it; `related`: some look at other pods."""
@@ -71,6 +77,8 @@ def _pods(draw: st.DrawFn, *, related: bool) -> tuple[Json, int]:
         spec["nodeSelector"] = {ZONE: "z1"}
     elif kind == 5:
         spec["nodeSelector"] = {HOST: draw(st.sampled_from(["n0", "n1", "n19"]))}
+    elif kind == 6:
+        spec["affinity"] = _to_nodes(*draw(st.lists(st.sampled_from(["n0", "n1", "n19"]), min_size=1, max_size=2)))
     return pod(labels, **spec), draw(st.sampled_from([1, 1, 1, 2, 4]))
 
 
@@ -307,6 +315,22 @@ def test_where_one_node_takes_a_class_nothing_is_scored(cluster: Cluster) -> Non
     assert not only.evaluated_plugins
     assert not only.timings
     assert list(only.totals) == [0]
+
+
+def test_of_a_class_that_names_its_nodes_only_these_are_filtered(cluster: Cluster) -> None:
+    """A DaemonSet's rollout would otherwise filter all nodes for each node; the answer is that of a whole evaluation."""
+    evaluator = cluster.filter._engine.evaluator
+    cluster.follow()
+    before = evaluator.statistics().slots_evaluated
+    named = [(cluster.class_of(pod({"app": "a"}, affinity=_to_nodes("n3", "n5"))), 1)]
+    cluster.follow()
+    (answer,) = cluster.ask_filter_classes(named).answers
+    assert evaluator.statistics().slots_evaluated - before == 2
+    assert list(answer.narrowed_by) == ["NodeAffinity"]
+    admitted = [slot for slot in range(10) if answer.admitted[slot // 8] >> (slot % 8) & 1]
+    assert admitted == [cluster.cache.slot_of(name) for name in ("n3", "n5")]
+    whole = node_columns.from_message(cluster.ask_filter(named[0][0]).columns)
+    assert [int(slot) for slot in whole.feasible.nonzero()[0]] == admitted
 
 
 def test_a_pod_that_fills_the_only_node_of_the_next_ends_the_call(cluster: Cluster) -> None:

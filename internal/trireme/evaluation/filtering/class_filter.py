@@ -18,9 +18,13 @@ from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, slot_changes, snapshot
 
 
+# PreFilter names so few nodes for pods of a DaemonSet, and others that are meant for certain nodes.
+_FEW_NODES = 16
+
+
 @dataclass(frozen=True, slots=True)
 class NewClass:
-    """What is known of a class beside another one of its family: what its plugins' PreFilter said, and where it fits.
+    """What is known of a class that is not evaluated as a whole: what its plugins' PreFilter said, and where it fits.
 
     Shape: passing (slot,).
     """
@@ -154,6 +158,44 @@ class ClassFilter:
         self.slots_evaluated += passing.shape[0]
         timer.record_point("Filter", started)
         return NewClass(class_verdicts.ClassVerdicts(sibling.table, plugins, self._snap.generation), passing)
+
+    def new_class_on_named_nodes(
+        self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
+    ) -> NewClass | None:
+        """Where a class fits for which PreFilter names a few nodes, as for pods of a DaemonSet: these alone are filtered.
+
+        Of `cached`, the class's columns, PreFilter's part alone is brought up to date. None: PreFilter names no nodes
+        or many, or refuses the class; plugins may take time, as with claims; or nominated pods may count.
+        """
+        chain, nodes = self._chain, self._snap.nodes
+        if chain.asynchronous or self._snap.nominations or pod_class.resize_deferred or pod_class.has_claims:
+            return None
+        self.refresh_pre_filter(pod_class, cached, timer)
+        if cached.refusal is not None or cached.narrowed is None or len(cached.narrowed) > _FEW_NODES:
+            return None
+        started = timer.now()
+        known = nodes.slot_of_name
+        slots = np.array(sorted(known[name] for name in cached.narrowed if name in known), dtype=np.intp)
+        fits = np.ones(slots.shape[0], dtype=np.bool_)
+        for plugin in chain.synchronous:
+            prefilter = cached.plugins[plugin.name].prefilter
+            if not prefilter.skip and slots.size:
+                verdicts = plugin.filter(pod_class, self._snap, prefilter.state, slots, cached.table)
+                fits &= verdicts.index == interfaces.PASSES
+                if verdicts.capacity is not None:
+                    fits &= verdicts.capacity > 0
+        self.slots_evaluated += slots.size
+        timer.record_point("Filter", started)
+        passing = np.zeros(nodes.size, dtype=np.bool_)
+        passing[slots[fits]] = True
+        verdicts_of_class = class_verdicts.ClassVerdicts(
+            cached.table,
+            cached.plugins,
+            self._snap.generation,
+            narrowed=cached.narrowed,
+            narrowed_by=cached.narrowed_by,
+        )
+        return NewClass(verdicts_of_class, passing)
 
     def _family_of(self, sibling: class_verdicts.ClassVerdicts, demanding: str) -> _Family:
         """What all plugins but one answer about the sibling's family, as the snapshot is now, and room for a pod."""

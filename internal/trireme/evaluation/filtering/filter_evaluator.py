@@ -125,18 +125,22 @@ class FilterEvaluator:
     ) -> class_filter.NewClass | None:
         """Where a class fits that is new, and may never come again: nothing is cached.
 
-        None: it is not new, its family does not tell, or no node takes it. It is to be evaluated then.
+        None: it is not new, neither its family nor the nodes that it names tell, or no node takes it. It is to be
+        evaluated then.
 
         Raises: as evaluate.
         """
         if (profile, pod_class.id) in self._cache:
             return None
-        self._cache.columns_of(profile, pod_class)  # it is not new the next time
         sibling = self._cache.sibling_of(profile, pod_class)
-        if sibling is None:
-            return None
-        known = await self.evaluate(profile, sibling[0])
-        found = self._profiles[profile].filter.new_class_beside(pod_class, known, timer)
+        of_class = self._profiles[profile].filter
+        # From now on the cache has columns of the class: it is not new the next time.
+        if sibling is None or sibling[1].narrowed is not None:
+            found = of_class.new_class_on_named_nodes(pod_class, self.columns_of(profile, pod_class), timer)
+        else:
+            self._cache.columns_of(profile, pod_class)
+            known = await self.evaluate(profile, sibling[0])
+            found = of_class.new_class_beside(pod_class, known, timer)
         return found if found is not None and found.passing.any() else None
 
     async def admit_nominated(
