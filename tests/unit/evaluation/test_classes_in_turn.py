@@ -318,7 +318,7 @@ def test_where_one_node_takes_a_class_nothing_is_scored(cluster: Cluster) -> Non
 
 
 def test_of_a_class_that_names_its_nodes_only_these_are_filtered(cluster: Cluster) -> None:
-    """A DaemonSet's rollout would otherwise filter all nodes for each node; the answer is that of a whole evaluation."""
+    """A rollout would otherwise filter all nodes for each node; the answer is that of a whole evaluation."""
     evaluator = cluster.filter._engine.evaluator
     cluster.follow()
     before = evaluator.statistics().slots_evaluated

@@ -17,7 +17,6 @@ from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, slot_changes, snapshot
 
-
 # PreFilter names so few nodes for pods of a DaemonSet, and others that are meant for certain nodes.
 _FEW_NODES = 16
 
@@ -162,7 +161,7 @@ class ClassFilter:
     def new_class_on_named_nodes(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> NewClass | None:
-        """Where a class fits for which PreFilter names a few nodes, as for pods of a DaemonSet: these alone are filtered.
+        """Where a class fits for which PreFilter names a few nodes, as for a DaemonSet's pods: only these are filtered.
 
         Of `cached`, the class's columns, PreFilter's part alone is brought up to date. None: PreFilter names no nodes
         or many, or refuses the class; plugins may take time, as with claims; or nominated pods may count.
