@@ -350,11 +350,11 @@ def node(name: str, labels: Mapping[str, str], **fields: Any) -> Json:
 def pod(labels: Mapping[str, str] | None = None, *, namespace: str = "default", **spec: Any) -> Json:
     """A pod with one container; `spec` as in the API."""
     requests = spec.pop("requests", {"cpu": "100m", "memory": "64Mi"})
-    owners = spec.pop("owners", [])
+    owners, ports = spec.pop("owners", []), spec.pop("ports", [])
     metadata = {
         "name": "p", "uid": "p", "namespace": namespace, "labels": dict(labels or {}), "ownerReferences": owners,
     }  # fmt: skip
-    containers = [{"name": "c", "image": "app:v1", "resources": {"requests": requests}}]
+    containers = [{"name": "c", "image": "app:v1", "resources": {"requests": requests}, "ports": ports}]
     return {"metadata": metadata, "spec": {"containers": containers, **spec}}
 
 

@@ -110,7 +110,8 @@ class FilterEngine:
     ) -> Sequence[phase_answers.FilterAnswer]:
         """As `filter`, of several classes of the cycle's profile: of the first ones that all have a `demand`.
 
-        It ends before a class that no node takes, too, and one with the claims of another, or several pods with claims.
+        It ends before a class that no node takes, too, one with the claims of another, and several pods of a class that
+        take more than resources.
         Raises: InvalidRequestError without classes.
         """
         if not wanted:
@@ -122,7 +123,7 @@ class FilterEngine:
         for each in wanted:
             about.pod_class = each.pod_class
             pod_class = self._class_of_cycle(about)
-            if each.count > 1 and pod_class.has_claims:
+            if each.count > 1 and pod_class.takes_more_than_resources:
                 break
             timer = self._timers.timer_of_next_call()
             new = await self.evaluator.evaluate_new(about.profile, pod_class, timer)

@@ -148,12 +148,11 @@ def takes_from_own_node_only(pod: core_pb2.Pod) -> bool:
     spec = pod.spec
     if spec.affinity.HasField("pod_affinity") or spec.affinity.HasField("pod_anti_affinity"):
         return False
-    if spec.topology_spread_constraints or spec.host_network or spec.node_name or spec.HasField("scheduling_group"):
+    if spec.topology_spread_constraints or spec.node_name or spec.HasField("scheduling_group"):
         return False
-    if any(volume.HasField("volume_source") and not _is_claim(volume.volume_source) for volume in spec.volumes):
-        return False
-    containers = (*spec.containers, *spec.init_containers)
-    return not any(port.host_port for container in containers for port in container.ports)
+    return not any(
+        volume.HasField("volume_source") and not _is_claim(volume.volume_source) for volume in spec.volumes
+    )
 
 
 def _is_claim(source: core_pb2.VolumeSource) -> bool:

@@ -101,6 +101,11 @@ class PodClass:
         return bool(spec.resource_claims) or any(volume.HasField("volume_source") for volume in spec.volumes)
 
     @property
+    def takes_more_than_resources(self) -> bool:
+        """Whether pods of the class take more of their node than resources: claims, volumes or host ports."""
+        return self.has_claims or bool(self.host_ports)
+
+    @property
     def node_terms(self) -> bytes:
         """What the class states about nodes by themselves: tolerations, node selector, affinity, name; and its images.
 

@@ -24,7 +24,7 @@ class _ClassesByLabel:
 
     __slots__ = ("_arrival", "_generation", "_labels_of", "_listed", "by_label")
 
-    # There are two, which stay.
+    # There are a few, which stay.
     nbytes = None
 
     def __init__(self, labels_of: LabelsOfClass) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import phase_calls
+from tests.helpers import domain_cluster, phase_calls
 from tests.helpers.domain_cluster import PROFILE, Cluster, affinity, node, pod, spread, term
 from tests.helpers.phase_calls import Aborted, context
 from tests.helpers.snapshot_views import SnapshotBuilder
@@ -79,6 +79,9 @@ def _pods(draw: st.DrawFn, *, related: bool) -> tuple[Json, int]:
         spec["nodeSelector"] = {HOST: draw(st.sampled_from(["n0", "n1", "n19"]))}
     elif kind == 6:
         spec["affinity"] = _to_nodes(*draw(st.lists(st.sampled_from(["n0", "n1", "n19"]), min_size=1, max_size=2)))
+    if draw(st.integers(0, 5)) == 0:
+        addresses = draw(st.sampled_from(["", "10.0.0.1", "10.0.0.2"]))
+        spec["ports"] = [{"containerPort": 80, "hostPort": draw(st.sampled_from([80, 81])), "hostIP": addresses}]
     return pod(labels, **spec), draw(st.sampled_from([1, 1, 1, 2, 4]))
 
 
@@ -97,7 +100,7 @@ def _nodes(draw: st.DrawFn) -> list[Json]:
 
 
 def _cluster(nodes: Sequence[Json], placed: Sequence[tuple[Json, int]], args: dict[str, Json]) -> Cluster:
-    cluster = Cluster(args=args)
+    cluster = Cluster(args=args, filters=(*domain_cluster.FILTERS, "NodePorts"))
     for each in nodes:
         cluster.add_node(each)
     for each, at in placed:

@@ -136,14 +136,14 @@ class FilterAnswers:
     ) -> tuple[Mapping[str, int], frozenset[tuple[str, str, str]]] | None:
         """What a pod of the class takes of its node, where a placed pod changes nothing else for those that have this.
 
-        Of a class with claims it may change more on its node, and for pods with the same claims: the second result are
-        the objects that Reserve takes for a pod. None: some plugin that looks at placed pods is not skipped, Reserve
+        Of a class with claims or host ports it may change more on its node, and for pods with the same claims: the
+        second result are the objects that Reserve takes for a pod. None: some plugin that looks at placed pods is not skipped, Reserve
         may change more, or nominated pods count.
         """
         plugins, demanding = cached.plugins, self._chain.demanding
         if demanding is None or cached.nominated.size or self._always_reserve or pod_class.resize_deferred:
             return None
-        looking = self._looking_beyond_node if pod_class.has_claims else self._chain.depending_on_pods
+        looking = self._looking_beyond_node if pod_class.takes_more_than_resources else self._chain.depending_on_pods
         if any(name in plugins and not plugins[name].prefilter.skip for name in looking):
             return None
         results = self._pre_filter_results(cached)

@@ -106,7 +106,7 @@ class ClassesInTurn:
         opened[wanted.admitted.shape[0] :] = False
         if np.count_nonzero(opened) == 1:
             self._pods += wanted.count
-            return ClassInTurn(_on_one_node(wanted, opened, has_claims=pod_class.has_claims), None)
+            return ClassInTurn(_on_one_node(wanted, opened, exclusive=pod_class.takes_more_than_resources), None)
         by_family = size <= FEW_NODES or not self._evaluator.knows(self._profile, pod_class)
         known = self._evaluator.columns_of(self._profile, pod_class)
         found = await self._scores_for(pod_class, by_family)
@@ -129,7 +129,7 @@ class ClassesInTurn:
                     own += placement.apply_weight(column.raw[:size], weight)
         self._timer.record_point("PreScore", started)
         pods = pods_in_turn.PodsOfClass(
-            wanted.class_id, wanted.count, wanted.demand, opened, static, by_usage, own, pod_class.has_claims
+            wanted.class_id, wanted.count, wanted.demand, opened, static, by_usage, own, pod_class.takes_more_than_resources
         )
         return ClassInTurn(pods, found.scores)
 
@@ -155,9 +155,9 @@ class ClassesInTurn:
         return _Scores(scores, pods_in_turn.StaticTotals(ranked, common, self._snap.nodes.size))
 
 
-def _on_one_node(wanted: PodsToPlace, opened: arrays.BoolArray, *, has_claims: bool) -> pods_in_turn.PodsOfClass:
+def _on_one_node(wanted: PodsToPlace, opened: arrays.BoolArray, *, exclusive: bool) -> pods_in_turn.PodsOfClass:
     """The pods of a class that one node takes, as it does pods of a DaemonSet: they go there, whatever its score."""
     no_scores = np.zeros(opened.shape[0], dtype=np.int64)
     return pods_in_turn.PodsOfClass(
-        wanted.class_id, wanted.count, wanted.demand, opened, 0, (), no_scores, has_claims, one_node=True
+        wanted.class_id, wanted.count, wanted.demand, opened, 0, (), no_scores, exclusive, one_node=True
     )

@@ -41,8 +41,8 @@ class PodsOfClass:
 
     `demand` is what one takes, above 0 by resource; `opened` marks the nodes that take one, by filter. `static` is what
     plugins add to the totals that no placement changes, one number where that is the same everywhere. `own` is the
-    weighted sum of the scores by usage, of the snapshot alone; None: not known. `has_claims`: of nodes with pods before
-    it is not known whether they take it. `one_node`: no other node took a pod even before these, so none is scored.
+    weighted sum of the scores by usage, of the snapshot alone; None: not known. `exclusive`: it takes
+    more than resources, so of nodes with pods before it is not known whether they take it. `one_node`: no other node took a pod even before these, so none is scored.
     """
 
     class_id: int
@@ -52,7 +52,7 @@ class PodsOfClass:
     static: arrays.Int64Array | int
     scorers: Sequence[UsageScorer]
     own: arrays.Int64Array | None
-    has_claims: bool
+    exclusive: bool
     one_node: bool = False
 
 
@@ -137,7 +137,7 @@ class PodsInTurn:
         """The nodes of the pods, by class.
 
         It ends where no node takes a pod, before a class to which the pods before leave one node, as nothing is scored
-        then, and before a pod with claims that would go to the node of another.
+        then, and before an exclusive pod that would go to the node of another.
         """
         rows = [row for row, each in enumerate(self._wanted) for _ in range(each.count)]
         out: list[list[ChosenSlot]] = [[] for _ in self._wanted]
@@ -171,7 +171,7 @@ class PodsInTurn:
                 keys[taken[:number]] = _CLOSED
             slot = int(keys.argmax())
             key = int(keys[slot])
-            if key == _CLOSED or (self._wanted[row].has_claims and slot in self._taken):
+            if key == _CLOSED or (self._wanted[row].exclusive and slot in self._taken):
                 break
             taken[number] = slot
             # With one node to choose from nothing is scored.

@@ -9,6 +9,7 @@ who binds pods by hand may), it is free there as soon as one of them goes: preem
 Tests: tests/unit/plugins/test_node_ports.py, tests/unit/evaluation/test_overlay_verdicts.py.
 """
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.node_ports.spec import SPEC
-from trireme.snapshot import arrays, classes, pod_overlay, snapshot_view
+from trireme.snapshot import arrays, classes, labelled_classes, pod_overlay, snapshot_view
 
 _REASON = "node(s) didn't have free ports for the requested pod ports"
 _ANY = "0.0.0.0"
@@ -57,7 +58,8 @@ class NodePorts:
         """Refuse slots that have a pod of a clashing class. Where the ports are free, one copy fits."""
         wanted = pod_class.host_ports
         clashing: dict[classes.Port, list[int]] = {}
-        for other in snap.classes.values():
+        labels = [_label(port) for port in wanted]
+        for other in labelled_classes.classes_found_by(snap.base, "host_ports", _labels_of_class, labels):
             for used in other.host_ports:
                 if any(ports_conflict(port, used) for port in wanted):
                     clashing.setdefault(used, []).append(other.id)
@@ -71,6 +73,15 @@ class NodePorts:
         taken = taken[slots]
         index = np.where(taken, table.intern(self._refusal), interfaces.PASSES).astype(np.int16)
         return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))
+
+
+def _labels_of_class(pod_class: classes.PodClass) -> Iterable[labelled_classes.Label]:
+    """What the class is found by: its host ports, whatever their addresses."""
+    return {_label(port) for port in pod_class.host_ports}
+
+
+def _label(port: classes.Port) -> labelled_classes.Label:
+    return port[1], str(port[2])
 
 
 def _slots_with_pod_of_classes(
