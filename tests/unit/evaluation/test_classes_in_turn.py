@@ -486,3 +486,35 @@ def test_each_class_has_the_times_of_the_points_that_it_passed(cluster: Cluster)
         (placed,) = cluster.ask_place_classes([each], filtered).answers
         assert {timing.extension_point for timing in filtered.answers[0].timings} == {"PreFilter", "Filter"}
         assert {timing.extension_point for timing in placed.timings} == {"PreScore", "Score"}
+
+
+def test_an_answer_names_only_what_nodes_say_of_its_class(cluster: Cluster) -> None:
+    """Classes of a family share a table of statuses, and hundreds that fit nowhere would send those of all."""
+    asked = ["9", "10", "11"]
+    for cpu in asked:
+        class_id = cluster.class_of(pod({"app": "a"}, requests={"cpu": cpu}))
+        cluster.follow()
+        columns = node_columns.from_message(cluster.ask_filter(class_id).columns)
+        (refusal,) = columns.statuses
+        assert dict(refusal.reasons[0].parameters)["asked"] == cpu
+        assert columns.index.tolist() == [1] * 10
+
+
+def test_a_patch_numbers_statuses_as_the_answer_that_it_patches(cluster: Cluster) -> None:
+    """A node that refuses for another reason since is a status more; those of the other nodes keep their numbers."""
+    large = pod({"app": "a"}, requests={"cpu": "3"})
+    for cpu in ("9", "3"):
+        class_id = cluster.class_of(pod({"app": "a"}, requests={"cpu": cpu}))
+        cluster.follow()
+        answer = node_columns.from_message(cluster.ask_filter(class_id).columns)
+    assert answer.statuses == ()
+    cluster.place(large, "n4")
+    cluster.follow()
+    patch = node_columns.from_message(cluster.ask_filter(class_id, known=answer.generation).columns)
+    assert patch.slots is not None
+    assert patch.slots.tolist() == [cluster.cache.slot_of("n4")]
+    assert [dict(status.reasons[0].parameters)["asked"] for status in patch.statuses] == ["3"]
+    answer.update(patch)
+    whole = node_columns.from_message(cluster.ask_filter(class_id).columns)
+    assert answer.index.tolist() == whole.index.tolist()
+    assert answer.statuses == whole.statuses

@@ -54,6 +54,9 @@ class ClassVerdicts:
     identity: object = field(default_factory=object)
     # The statuses of nodes that an AsyncFilter has given no answer about as they are now.
     unanswered_statuses: set[int] = field(default_factory=set)
+    # The statuses of answers about the class so far, in the order of their numbers there, and these by those of `table`.
+    answered_statuses: list[status.Status] = field(default_factory=list)
+    _answered_numbers: arrays.Int16Array = field(default_factory=lambda: arrays.EMPTY_INT16)
 
     def begin_with(self, sibling: "ClassVerdicts", plugins: Iterable[str]) -> None:
         """Begin with the verdicts of another class, about which these plugins say the same.
@@ -66,6 +69,21 @@ class ClassVerdicts:
     def passing(self, size: int) -> arrays.BoolArray:
         """Which of the first slots, so many, take the class. Shape: (slot,)."""
         return (self.index[:size] == interfaces.PASSES) & (self.capacity[:size] > 0)
+
+    def as_answered(self, index: arrays.Int16Array) -> arrays.Int16Array:
+        """Number these statuses as answers about the class do: they leave out those of classes that share the table.
+
+        Shapes: (n,).
+        """
+        known = self._answered_numbers
+        if known.shape[0] <= len(self.table.statuses):
+            known = self._answered_numbers = arrays.grow_last_axis(known, len(self.table.statuses) + 1)
+        for number in np.flatnonzero(np.bincount(index)).tolist():
+            if number and not known[number]:
+                self.answered_statuses.append(self.table.statuses[number - 1])
+                known[number] = len(self.answered_statuses)
+        numbers: arrays.Int16Array = known[index]
+        return numbers
 
     @property
     def has_feasible_node(self) -> bool:

@@ -98,27 +98,35 @@ class FilterAnswers:
         if 0 <= cached.first_answered <= base_generation <= cached.generation:
             slots = cached.changed.since(base_generation, size)
             if slots.size * 2 < size:
-                statuses, index, capacity = tuple(cached.table.statuses), cached.index[slots], cached.capacity[slots]
+                index, capacity = cached.as_answered(cached.index[slots]), cached.capacity[slots]
+                statuses = tuple(cached.answered_statuses)
                 return node_columns.NodeColumns(
                     cached.generation, base_generation, size, slots, statuses, index, capacity
                 )
         if cached.first_answered < 0:
             cached.first_answered = cached.generation
-        return self._complete_columns(cached)
+        return self._complete_answer(cached, *self._copy_columns(cached))
 
     def columns_with_own_verdict(
         self, cached: class_verdicts.ClassVerdicts, own: nominated_filter.SlotVerdict
     ) -> node_columns.NodeColumns:
         """The columns for one pod of the class, whose verdict on one slot is another one than that of the others."""
-        out = self._complete_columns(cached)
-        out.index[own.slot], out.capacity[own.slot] = own.index, own.capacity
-        return out
+        index, capacity = self._copy_columns(cached)
+        index[own.slot], capacity[own.slot] = own.index, own.capacity
+        return self._complete_answer(cached, index, capacity)
 
-    def _complete_columns(self, cached: class_verdicts.ClassVerdicts) -> node_columns.NodeColumns:
-        """The class's columns as they are now, complete and not shared."""
+    def _copy_columns(self, cached: class_verdicts.ClassVerdicts) -> tuple[arrays.Int16Array, arrays.Int32Array]:
+        """The class's verdicts as they are now. Shapes: (slot,)."""
         size = self._snap.nodes.size
-        index, capacity = cached.index[:size].copy(), cached.capacity[:size].copy()
-        return node_columns.NodeColumns.complete(cached.generation, tuple(cached.table.statuses), index, capacity)
+        return cached.index[:size].copy(), cached.capacity[:size].copy()
+
+    def _complete_answer(
+        self, cached: class_verdicts.ClassVerdicts, index: arrays.Int16Array, capacity: arrays.Int32Array
+    ) -> node_columns.NodeColumns:
+        """The answer about all nodes: these statuses by their numbers in the class's table, and capacities."""
+        numbers = cached.as_answered(index)
+        statuses = tuple(cached.answered_statuses)
+        return node_columns.NodeColumns.complete(cached.generation, statuses, numbers, capacity)
 
     def _pre_filter_results(self, cached: class_verdicts.ClassVerdicts) -> Sequence[interfaces.PreFilterResult]:
         return [cached.plugins[name].prefilter for name in self._chain.order if name in cached.plugins]

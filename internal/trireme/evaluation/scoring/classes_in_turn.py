@@ -129,7 +129,14 @@ class ClassesInTurn:
                     own += placement.apply_weight(column.raw[:size], weight)
         self._timer.record_point("PreScore", started)
         pods = pods_in_turn.PodsOfClass(
-            wanted.class_id, wanted.count, wanted.demand, opened, static, by_usage, own, pod_class.takes_more_than_resources
+            wanted.class_id,
+            wanted.count,
+            wanted.demand,
+            opened,
+            static,
+            by_usage,
+            own,
+            pod_class.takes_more_than_resources,
         )
         return ClassInTurn(pods, found.scores)
 
