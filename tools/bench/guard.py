@@ -8,7 +8,7 @@ processes, nodes that plugins looked at. The figures are stored in guard.json; m
 fails, here and in CI. `--write` stores new ones, which belong in the commit that explains them.
 
 `basic` is batches of equal pods, `distinct` pods that are each a class of their own, `mix` a drawn mixture of both with
-affinity and spread. What filter and score do is counted on 300 nodes, what the frontend does with fake phases.
+affinity and spread, `named` pods for a node each, `refused` pods of many sizes that fit nowhere. What filter and score do is counted on 300 nodes, what the frontend does with fake phases.
 """
 
 # Also change: tools/bench/guard.json (the sampled figures).
@@ -115,6 +115,15 @@ class _Phases(inprocess_filling.Filling):
         for each in pods[len(answers) :]:
             self.place_batch(each, 1)
 
+    def refuse(self, wanted: Json) -> None:
+        """Ask filter about a pod that fits nowhere."""
+        class_id = self.cluster.class_of(wanted)
+        self._follow()
+        with self.counts.counting("filter"):
+            filtered = self.cluster.ask_filter(class_id, 1, 0)
+        self.counts.add_message("filter", filtered)
+        self.counts.pods += 1
+
     def nodes_evaluated(self) -> int:
         """How many nodes plugins of filter and score looked at, once for each evaluation."""
         return self.cluster.filter.statistics().slots_evaluated + self.cluster.score.statistics().slots_evaluated
@@ -155,6 +164,20 @@ def _basic(phases: _Phases, step: int) -> None:
 def _distinct(phases: _Phases, step: int) -> None:
     first = step * CLASSES_OF_CALL
     phases.place_in_turn([pod({"app": "own"}, requests=_requests(first + n)) for n in range(CLASSES_OF_CALL)])
+
+
+def _named(phases: _Phases, step: int) -> None:
+    pods = []
+    for number in range(step * CLASSES_OF_CALL, (step + 1) * CLASSES_OF_CALL):
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [f"n{number}"]}]}]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        pods.append(pod({"app": "own"}, affinity={"nodeAffinity": required}))
+    phases.place_in_turn(pods)
+
+
+def _refused(phases: _Phases, step: int) -> None:
+    for number in range(CLASSES_OF_CALL):
+        phases.refuse(pod({"app": "own"}, requests={"cpu": str(1000 + step * CLASSES_OF_CALL + number)}))
 
 
 def _mix(phases: _Phases, step: int) -> None:
@@ -219,6 +242,8 @@ def figures() -> dict[str, dict[str, float]]:
         "basic": _count_phases(_basic),
         "distinct": _count_phases(_distinct),
         "mix": _count_phases(_mix),
+        "named": _count_phases(_named),
+        "refused": _count_phases(_refused),
         "frontend of equal pods": _count_frontend(1),
         "frontend of distinct pods": _count_frontend(8),
     }
