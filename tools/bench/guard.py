@@ -8,7 +8,8 @@ processes, nodes that plugins looked at. The figures are stored in guard.json; m
 fails, here and in CI. `--write` stores new ones, which belong in the commit that explains them.
 
 `basic` is batches of equal pods, `distinct` pods that are each a class of their own, `mix` a drawn mixture of both with
-affinity and spread, `named` pods for a node each, `refused` pods of many sizes that fit nowhere. What filter and score do is counted on 300 nodes, what the frontend does with fake phases.
+affinity and spread, `named` pods for a node each, `refused` pods of many sizes that fit nowhere. What filter and score
+do is counted on 300 nodes, what the frontend does with fake phases.
 """
 
 # Also change: tools/bench/guard.json (the sampled figures).
