@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from trireme_kube.componentbase import clocks, supervision
+from trireme_kube.componentbase import clocks, documents, supervision
 from trireme_kube.componentbase.metrics.instruments import Gauge
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,6 @@ WARN_AGAIN = timedelta(days=1)
 # The share of the time that a certificate is valid for.
 _LAST_PART = 10
 _CHECK_SECONDS = 60.0
-
-PAGE = "docs/runbooks/README.md#triremecertificateexpires"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,8 @@ class Expiries:
                 verb = "expires" if left > timedelta() else "expired"
                 moment = f"{end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
                 what = "authority" if certificate.use == AUTHORITY else f"{certificate.use} certificate"
-                log.warning("the %s %s %s %s: %s (%s)", what, certificate.name, verb, when, moment, PAGE)
+                page = documents.CERTIFICATE_EXPIRES
+                log.warning("the %s %s %s %s: %s (%s)", what, certificate.name, verb, when, moment, page)
 
     async def _warn_now_and_then(self) -> None:
         """Warn now and then until cancelled."""

@@ -76,7 +76,7 @@ def test_a_warning_comes_seven_days_before_and_once_a_day(tmp_path: Path, caplog
         expiries.warn()
         warned += [(hours / 24, record.getMessage()) for record in caplog.records]
     assert [day for day, _ in warned] == [358, 359, 360, 361, 362, 363, 364, 365, 366]
-    end = "2027-01-01 00:00:00 UTC (docs/runbooks/README.md#triremecertificateexpires)"
+    end = "2027-01-01 00:00:00 UTC (https://trireme.dev/docs/runbooks#triremecertificateexpires)"
     assert warned[0][1] == f"the serving certificate {certificate.name} expires in 7 days: {end}"
     assert warned[-1][1] == f"the serving certificate {certificate.name} expired 24 hours ago: {end}"
 
