@@ -1,7 +1,5 @@
 """The pages of the documents that messages name, by their addresses: an installation has no copy of the documents.
 
-Also change: deploy/chart/templates/NOTES.txt, deploy/chart/values.yaml (`monitoring.alerts.runbookURL`).
-
 Tests: tests/unit/componentbase/test_documents.py, tests/unit/project/test_document_links.py.
 """
 
