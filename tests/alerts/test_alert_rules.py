@@ -19,6 +19,7 @@ needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not in
 A, B = 'job="f",instance="a"', 'job="f",instance="b"'
 # What every frontend that leads shows.
 LEADER = {f"trireme_config_info{{{A}}}": "1x600", f'leader_election_master_status{{name="l",{A}}}': "1x600"}
+EXPIRY = "trireme_certificate_expiration_timestamp_seconds"
 SLI = "scheduler_pod_scheduling_sli_duration_seconds"
 ATTEMPTS = f"scheduler_schedule_attempts_total{{{A},result="
 
@@ -59,6 +60,16 @@ def gauge(name: str, labels: str = "", *, bad: str = "1", good: str = "0", long:
 def counter(name: str, labels: str = "", step: int = 10) -> Case:
     """The metric grows for half an hour, then stays."""
     return Case(LEADER | {f"{name}{{{A}{labels}}}": f"0+{step}x30 {step * 30}x200"}, 25, 110)
+
+
+def certificate(lifetime: int, renewed_at: int) -> Mapping[str, str]:
+    """A certificate that lives so many minutes from minute 0 on, and another one of the same life from then on."""
+    labels = f'{{{A},use="serving",certificate="c"}}'
+    first, second = lifetime * 60, (renewed_at + lifetime) * 60
+    return {
+        f"{EXPIRY}{labels}": f"{first}x{renewed_at} {second}x{lifetime}",
+        f"trireme_certificate_lifetime_seconds{labels}": f"{first}x{renewed_at + lifetime}",
+    }
 
 
 CASES: Mapping[str, Case] = {
@@ -128,9 +139,7 @@ CASES: Mapping[str, Case] = {
     "TriremeEventsGivenUp": counter("trireme_unrecorded_events_total", ',reason="refused"'),
     "TriremeRecordingFails": counter("trireme_insight_recording_failures_total"),
     # The clock of these tests begins at 0.
-    "TriremeCertificateExpires": gauge(
-        "trireme_certificate_expiration_timestamp_seconds", ',certificate="c"', bad="1000", good="999999999"
-    ),
+    "TriremeCertificateExpires": Case(certificate(24 * 60, renewed_at=23 * 60), 22 * 60, 23 * 60 + 30),
     "TriremeConfigurationRefused": gauge("trireme_config_refused"),
 }
 
@@ -172,6 +181,45 @@ def test_each_alert_fires_and_clears(tmp_path: pathlib.Path) -> None:
     document = {"rule_files": [rules.name], "evaluation_interval": "1m", "tests": tests}
     path = tmp_path / "tests.yaml"
     path.write_text(yaml.safe_dump(document))
+    outcome = subprocess.run([str(PROMTOOL), "test", "rules", path], capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("lifetime", "first"),
+    [(60, 54), (24 * 60, 24 * 54), (7 * 24 * 60, 7 * 24 * 54), (90 * 24 * 60, 87 * 24 * 60)],
+    ids=["hour", "day", "week", "quarter"],
+)
+def test_a_certificate_of_any_life_fires_only_when_its_renewal_is_late(
+    tmp_path: pathlib.Path, lifetime: int, first: int
+) -> None:
+    """Certificates that are renewed after two thirds of their life would always fire, or short ones after the end.
+
+    `lifetime`: in minutes; `first`: the minute from which on the renewal is late.
+    """
+    step = max(lifetime // 60, 1)
+    rules = alert_rules.write(tmp_path)
+    labels = f'{{{A},use="serving",certificate="c"}}'
+    tests = [
+        {
+            "interval": f"{step}m",
+            "input_series": [
+                {"series": f"{EXPIRY}{labels}", "values": f"{lifetime * 60}x80"},
+                {"series": f"trireme_certificate_lifetime_seconds{labels}", "values": f"{lifetime * 60}x80"},
+            ],
+            "promql_expr_test": [
+                {
+                    "expr": 'count(ALERTS{alertname="TriremeCertificateExpires",alertstate="firing"}) or vector(0)',
+                    "eval_time": f"{minute}m",
+                    "exp_samples": [{"labels": "{}", "value": fires}],
+                }
+                for minute, fires in ((first - 2 * step, 0), (first + 3 * step, 1))
+            ],
+        }
+    ]
+    path = tmp_path / "tests.yaml"
+    path.write_text(yaml.safe_dump({"rule_files": [rules.name], "evaluation_interval": f"{step}m", "tests": tests}))
     outcome = subprocess.run([str(PROMTOOL), "test", "rules", path], capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 

@@ -92,7 +92,7 @@ def of_frontend(folder: pathlib.Path) -> dict[str, Instrument]:
 
 def of_phases() -> dict[str, dict[str, Instrument]]:
     """All that each phase declares of its own, by name."""
-    everywhere = *event_loop.EventLoopMetrics().instruments(), certificate_expiry.Expiries(()).instrument
+    everywhere = *event_loop.EventLoopMetrics().instruments(), *certificate_expiry.Expiries(()).instruments
     unread: Any = None  # only what is declared is looked at, never a value
 
     no_remotes: Any = _NoRemotes

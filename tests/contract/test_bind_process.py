@@ -207,7 +207,8 @@ async def test_metrics_and_readiness(cluster: EmbeddedCluster, tmp_path: Path) -
         assert 'trireme_plugin_breaker_open{plugin="Harbour",rpc="Permit"} 0' in text
         assert f"trireme_epoch {bind.epoch}" in text
         served = set(re.findall(r"^# TYPE (trireme_\w+)", text, re.MULTILINE))
-        unmoved = {"trireme_bind_actions_total", certificate_expiry.METRIC}  # shown once there is one
+        # Shown once there is one.
+        unmoved = {"trireme_bind_actions_total", certificate_expiry.METRIC, certificate_expiry.LIFETIME_METRIC}
         # No plugin is in shadow mode.
         unmoved |= {"trireme_plugin_shadow_comparisons_total", "trireme_plugin_shadow_refused_nodes_total"}
         assert served | unmoved == metrics_document.of_phases()["bind"].keys()

@@ -155,7 +155,7 @@ def test_a_wrong_value_is_an_error_that_names_it(flags: list[str], message: str,
             [
                 "kubectl -n here rollout status deployment/trireme-frontend",
                 "helm -n here test trireme",
-                "docs/troubleshooting.md#the-installation-is-wrong",
+                "https://trireme.dev/docs/troubleshooting.html#the-installation-is-wrong",
             ],
         ),
         (["certificates.source=secrets"], ["trireme-frontend-tls", "trireme-bind-tls"]),

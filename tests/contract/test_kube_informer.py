@@ -256,7 +256,9 @@ async def test_what_was_listed_and_is_forbidden_later_stays_until_it_may_be_read
         async with asyncio.timeout(20):
             while followed.statistics().last_status != 403:
                 await asyncio.sleep(0.01)
-        problem = "things is forbidden (403 Forbidden) (docs/troubleshooting.md#missing-permissions)"
+        problem = (
+            "things is forbidden (403 Forbidden) (https://trireme.dev/docs/troubleshooting.html#missing-permissions)"
+        )
         assert (followed.synced, followed.statistics().last_error) == (True, problem)
         assert log.kinds == ["LIST_START", "LISTED", "LIST_END"]
         allowed.set()

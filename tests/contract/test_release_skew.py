@@ -23,7 +23,7 @@ async def test_a_frontend_of_a_distant_release_is_refused(program: str, tmp_path
             distant.links.set_endpoints([address])
             await distant.fails(
                 "INVALID_ARGUMENT: hello.configuration: the frontend is of release 99.0.0 and this process of "
-                f"{release.TRIREME}: they may be one minor release apart (docs/upgrade.md)"
+                f"{release.TRIREME}: they may be one minor release apart (https://trireme.dev/docs/upgrade.html)"
             )
             own.links.set_endpoints([address])
             await own.follows()

@@ -102,13 +102,13 @@ async def test_why_tls_refuses_a_phase_is_in_words(tmp_path: Path, wrong: str) -
     caller = Side(tmp_path / "frontend", authority, "frontend")
     side = Side(tmp_path / "filter", authority, "filter", NAME)
     told = "UNAVAILABLE: its certificate, or that of its authority, has expired "
-    told += "(docs/runbooks/README.md#triremecertificateexpires)"
+    told += "(https://trireme.dev/docs/runbooks#triremecertificateexpires)"
     if wrong == "expired":
         authority.issue("filter", NAME, hours=-0.5).write(side.folder, "tls")
     if wrong == "not yet valid":
         authority.issue("filter", NAME, begins=0.5).write(side.folder, "tls")
         told = "UNAVAILABLE: its certificate, or that of its authority, is not valid yet, by the clock of this host "
-        told += "(docs/troubleshooting.md#clocks-that-differ)"
+        told += "(https://trireme.dev/docs/troubleshooting.html#clocks-that-differ)"
     if wrong == "another authority":
         side.issue(Authority("another"), trusted=authority.certificate)
         told = "UNAVAILABLE: its certificate is of no authority in tls.caFile ("

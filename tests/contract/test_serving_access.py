@@ -68,7 +68,7 @@ async def test_readiness_names_the_phase_that_is_missing(tmp_path: Path, phase: 
         assert await _get(served, f"/readyz/{phase}", _token("admin")) == (
             500,
             f"internal server error: no replica of {phase} is available "
-            "(docs/troubleshooting.md#nothing-is-scheduled)\n",
+            "(https://trireme.dev/docs/troubleshooting.html#nothing-is-scheduled)\n",
         )
         assert (await _get(served, f"/readyz?exclude={phase}"))[0] == 200
         assert (await _get(served, "/livez"))[0] == (await _get(served, "/healthz"))[0] == 200
@@ -111,7 +111,7 @@ async def test_readiness_says_why_a_phase_cannot_be_called(tmp_path: Path) -> No
         _, text = await _get(served, "/readyz/filter", _token("admin"))
     assert text == (
         f"internal server error: no replica of filter is available: {service}: no addresses: none of its pods runs; "
-        "10.0.0.3:7001: its certificate has expired (docs/troubleshooting.md#nothing-is-scheduled)\n"
+        "10.0.0.3:7001: its certificate has expired (https://trireme.dev/docs/troubleshooting.html#nothing-is-scheduled)\n"
     )
 
 
@@ -171,7 +171,7 @@ async def test_the_status_has_what_fails_and_what_warns(tmp_path: Path) -> None:
         },
         {
             "check": "bind",
-            "text": "no replica of bind is available (docs/troubleshooting.md#nothing-is-scheduled)",
+            "text": "no replica of bind is available (https://trireme.dev/docs/troubleshooting.html#nothing-is-scheduled)",
             "fails": True,
         },
     ]

@@ -45,4 +45,4 @@ def test_an_expired_certificate_is_used_and_logged(
     expired = [entry.getMessage() for entry in caplog.records if "expired at" in entry.getMessage()]
     assert len(expired) == entries
     assert all(f"--tls-cert-file: {tmp_path}/plugin.crt" in line for line in expired)
-    assert all(line.endswith("(docs/runbooks/README.md#triremecertificateexpires)") for line in expired)
+    assert all(line.endswith("(https://trireme.dev/docs/runbooks#triremecertificateexpires)") for line in expired)

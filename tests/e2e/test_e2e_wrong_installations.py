@@ -19,9 +19,9 @@ from tests.e2e.installation import pod
 
 pytestmark = pytest.mark.timeout(180)
 
-NOTHING = "(docs/troubleshooting.md#nothing-is-scheduled)"
-PERMISSIONS = "(docs/troubleshooting.md#missing-permissions)"
-EXPIRY = "(docs/runbooks/README.md#triremecertificateexpires)"
+NOTHING = "(https://trireme.dev/docs/troubleshooting.html#nothing-is-scheduled)"
+PERMISSIONS = "(https://trireme.dev/docs/troubleshooting.html#missing-permissions)"
+EXPIRY = "(https://trireme.dev/docs/runbooks#triremecertificateexpires)"
 NEVER = {"mode": "none"}
 FAULTS = "/trireme/faults"
 
@@ -126,7 +126,9 @@ async def test_a_binding_that_is_refused_is_named_and_the_pod_bound_later(wrong:
     wrong.here.add_frontend(own=wrong.own()).start()
     await wrong.refuse("/binding", "POST")
     await wrong.here.create_pods([pod("waits")])
-    await wrong.here.logged(wrong.here.frontends[0], 'see="docs/troubleshooting.md#missing-permissions"')
+    await wrong.here.logged(
+        wrong.here.frontends[0], 'see="https://trireme.dev/docs/troubleshooting.html#missing-permissions"'
+    )
     await wrong.allow()
     await wrong.gets_node("waits")
 
@@ -206,7 +208,7 @@ def _issue(authority: certificates.Authority, folder: pathlib.Path, service: str
             "filter",
             {"begins": 0.5},
             "its certificate, or that of its authority, is not valid yet, by the clock of this host ",
-            "(docs/troubleshooting.md#clocks-that-differ)",
+            "(https://trireme.dev/docs/troubleshooting.html#clocks-that-differ)",
         ),
     ],
     ids=["of-a-phase", "of-the-frontend", "not-valid-yet"],
@@ -269,7 +271,10 @@ async def test_another_clock_and_version_of_the_api_server_warn_and_pods_are_sch
         here.add_frontend(own=wrong.own()).start()
         await wrong.schedules("early")
         for check, texts in {
-            "clock": (" ahead of that of the API server: synchronize both hosts ", "(docs/troubleshooting.md#clocks"),
+            "clock": (
+                " ahead of that of the API server: synchronize both hosts ",
+                "(https://trireme.dev/docs/troubleshooting.html#clocks",
+            ),
             "api-server-version": ("version v1.30.1, and this release supports 1.35 to 1.39: ", "#control-planes)"),
         }.items():
             await wrong.reported(check, "ok, but ", *texts, listed=f"[+]{check} ok, with a warning: reason withheld")

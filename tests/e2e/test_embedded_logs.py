@@ -91,4 +91,4 @@ async def test_unimplemented_log_requests_are_refused_with_a_reason(method: str,
     async with serving() as client:
         code, body = await client.call(method, path)
         assert (code, body["code"], body["reason"]) == (501, 501, "NotImplemented")
-        assert "docs/embedded-cluster.md" in body["message"]
+        assert "https://trireme.dev/docs/embedded-cluster.html" in body["message"]

@@ -68,14 +68,10 @@ function GroupPreemption({ found }: { found: PodPreemption }) {
 }
 
 function Nobody({ found }: { found: PodPreemption }) {
-  const counts: [number, string, string][] = [
-    [found.unresolvableCount, "refuses it for what no eviction changes", "refuse it for what no eviction changes"],
-    [found.withoutVictimsCount, "has no pod of lower priority", "have no pod of lower priority"],
-    [
-      found.notEnoughCount,
-      "has pods of lower priority, and evicting them is not enough or was not tried",
-      "have pods of lower priority, and evicting them is not enough or was not tried",
-    ],
+  const counts: [number, string][] = [
+    [found.unresolvableCount, "evicting pods would not help on"],
+    [found.withoutVictimsCount, "no pod of lower priority is on"],
+    [found.notEnoughCount, "evicting all pods of lower priority is not enough, or was not tried, on"],
   ];
   return (
     <>
@@ -86,9 +82,9 @@ function Nobody({ found }: { found: PodPreemption }) {
       <ul>
         {counts
           .filter(([number]) => number)
-          .map(([number, one, many]) => (
-            <li key={one}>
-              {plural(number, "node")} {number === 1 ? one : many}
+          .map(([number, text]) => (
+            <li key={text}>
+              {text} {plural(number, "node")}
             </li>
           ))}
       </ul>

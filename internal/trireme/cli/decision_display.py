@@ -139,20 +139,11 @@ def _pod_name(pod: cycle_pb2.PodIdentity) -> str:
 def _node_counts(found: decision_explanation_pb2.PreemptionExplanation) -> list[console.RenderableType]:
     """How many nodes cannot be made to take the pod, by the reason."""
     counts = (
-        (found.unresolvable_count, "refuses", "refuse", "it for what no eviction changes"),
-        (found.without_victims_count, "has", "have", "no pod of lower priority"),
-        (
-            found.not_enough_count,
-            "has",
-            "have",
-            "pods of lower priority, and evicting them is not enough or was not tried",
-        ),
+        (found.unresolvable_count, "evicting pods would not help on {}"),
+        (found.without_victims_count, "no pod of lower priority is on {}"),
+        (found.not_enough_count, "evicting all pods of lower priority is not enough, or was not tried, on {}"),
     )
-    return [
-        f"  {_count(number, 'node')} {one if number == 1 else many} {what}"
-        for number, one, many, what in counts
-        if number
-    ]
+    return [f"  {text.format(_count(number, 'node'))}" for number, text in counts if number]
 
 
 def _how_chosen(found: decision_explanation_pb2.ExplainDecisionResponse, now: float | None) -> str:

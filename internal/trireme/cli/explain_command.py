@@ -99,7 +99,11 @@ def render(
         parts += ["", text.Text(wake_ups_display.sentence_about_pod(found.missed_wake_up), display.BAD)]
     events = own.pending.waits_for.events
     if events:
-        parts += ["", "It is tried again when", display.with_indent(_events_text(events, wide))]
+        parts += [
+            "",
+            "It is tried again when one of these can help it",
+            display.with_indent(_events_text(events, wide)),
+        ]
     if own.condition.message:
         parts += ["", f"Condition {own.condition.reason}: {own.condition.message}"]
     if own.invalid:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from rich import console
 
 from trireme.cli import display
+from trireme.framework import amount_words
 from trireme.v1 import core_pb2, insight_pb2, meta_pb2, volume_proposal_pb2
 
 # How many pods to delete are named, unless all are.
@@ -65,7 +66,8 @@ def change_text(proposal: insight_pb2.Proposal, wide: bool = False) -> str:
         case "lower_request":
             lower = proposal.lower_request
             of = f"container {lower.container}" if lower.container else "the pod"
-            return f"requests.{lower.resource} {lower.current.string} → {lower.proposed.string} ({of})"
+            amounts = (amount_words.number(lower.resource, each.string) for each in (lower.current, lower.proposed))
+            return f"requests.{lower.resource} {' → '.join(amounts)} ({of})"
         case "drop_constraint":
             return f"drop {_constraint_text(proposal.drop_constraint)}"
         case "label_node":

@@ -21,7 +21,7 @@ def check_text(replicas: Iterable[ReplicaStatus]) -> text.Text | None:
 
 def _line(check: SelfCheck) -> text.Text:
     if not check.checked and not check.problem:
-        return text.Text("no recorded decision made again yet")
+        return text.Text("nothing to report yet")
     differ = f"{check.different} differ" if check.different else "none differ"
     out = text.Text(differ, display.BAD if check.different else display.GOOD)
     out.append(f" of {check.checked} decisions made again, the last {display.age_text(check.checked_at_ms / 1000)} ago")

@@ -110,7 +110,7 @@ def _summary_fields(status: SchedulerStatus) -> list[tuple[str, str | text.Text]
         out.append(("Self-check", checked))
     cluster = status.cluster
     assumed = f" ({cluster.assumed_pods} not yet confirmed)" if cluster.assumed_pods else ""
-    counts = f"{cluster.nodes} nodes, {cluster.pods} pods{assumed}, {cluster.pod_classes} pod classes"
+    counts = f"{cluster.nodes} nodes, {cluster.pods} pods{assumed}, in {cluster.pod_classes} classes of equal pods"
     return [*out, ("Cluster", counts)]
 
 

@@ -46,7 +46,7 @@ from trireme_kube.apimachinery.golang import quote, quote_list
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.client.kubeconfig.client_checks import check_connection
 from trireme_kube.client.kubeconfig.connection import Connection, connect
-from trireme_kube.componentbase import watched_files
+from trireme_kube.componentbase import documents, watched_files
 from trireme_kube.componentbase.cli import flags, versions
 from trireme_kube.componentbase.cli.flags import FlagError
 from trireme_kube.componentbase.logs import start_log
@@ -59,7 +59,7 @@ kube-scheduler's configuration, flags and manifests unchanged. This is its front
 the queue and leads the phases that filter, score and bind; without endpoints it starts them itself."""
 
 #: The line before the last one of a start that fails; the last one is kube-scheduler's.
-ADVICE = "I What to do about it: docs/troubleshooting.md#the-frontend-does-not-start"
+ADVICE = f"I What to do about it: {documents.THE_FRONTEND_DOES_NOT_START}"
 
 #: The order in which the log shows extension points; `MultiPoint` is expanded by then and always empty.
 _LOGGED_POINTS = (

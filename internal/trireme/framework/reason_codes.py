@@ -119,7 +119,7 @@ OF_GROUPS = {
 """Of the statuses of pod groups, and of members that fail with their group."""
 
 OF_PREEMPTION = {
-    "evictionsDoNotHelp": ReasonCode("All nodes refuse the pod by what no eviction changes."),
+    "evictionsDoNotHelp": ReasonCode("Evicting pods would not help on any node."),
     "fitsWithoutEvictions": ReasonCode("The members of the group fit without evictions."),
     "groupNotTried": ReasonCode("The group waits for more members, or for what holds them back."),
     "neverPreempts": ReasonCode("The pod, or a pod of the group, has the preemptionPolicy Never."),

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from trireme_kube.client import server_info
 from trireme_kube.client.rest import client
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+from trireme_kube.componentbase import documents
 from trireme_kube.componentbase.cli import versions
 
 CHECK_SECONDS = 60.0
@@ -58,7 +59,7 @@ class ApiServerCheck:
             return ""
         return (
             f"the clock of this host is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that of the API "
-            "server: synchronize both hosts (docs/troubleshooting.md#clocks-that-differ)"
+            f"server: synchronize both hosts ({documents.CLOCKS_THAT_DIFFER})"
         )
 
     def version_problem(self) -> str:
@@ -70,7 +71,7 @@ class ApiServerCheck:
         what = "upgrade the cluster" if minor < _OLDEST else "upgrade Trireme"
         return (
             f"the API server is of version {self._info.version}, and this release supports {supported}: {what} "
-            "(docs/kubernetes-versions.md#control-planes)"
+            f"({documents.CONTROL_PLANES})"
         )
 
 

@@ -54,7 +54,7 @@ async def serve(
     from trireme_kube.componentbase.server import plain_server
 
     registry = Registry()
-    registry.add(*instruments, *process_metrics.instruments(), expiries.instrument)
+    registry.add(*instruments, *process_metrics.instruments(), *expiries.instruments)
     async with contextlib.AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(plain_server.serve(listen, registry, not_ready))

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from trireme.framework import release
 from trireme.v1 import snapshot_pb2
+from trireme_kube.componentbase import documents
 
 _NUMBERS = re.compile(r"(\d+)\.(\d+)(\D|$)")
 _MAX_MINORS = 1
@@ -27,7 +28,7 @@ def check(configuration: snapshot_pb2.Configuration, own: str = release.TRIREME)
     if major != own_major or abs(minor - own_minor) > _MAX_MINORS:
         raise ValueError(
             f"the frontend is of release {theirs} and this process of {own}: they may be one minor release apart "
-            "(docs/upgrade.md)"
+            f"({documents.UPGRADE})"
         )
 
 

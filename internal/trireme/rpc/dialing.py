@@ -24,6 +24,7 @@ from grpc import aio
 from trireme.rpc import channels, tls_files
 from trireme.rpc.listen_flags import UNIX
 from trireme.v1 import snapshot_pb2
+from trireme_kube.componentbase import documents
 
 NO_PROXY = ("grpc.enable_http_proxy", 0)
 """HTTPS_PROXY and its kin are for the API server and extenders: a proxy at the edge of the cluster does not reach pods,
@@ -115,11 +116,11 @@ class Dialer:
             if not self._identities:
                 details = f"its certificate is not for {address}: name what it is for in {field}"
         elif "certificate has expired" in details:
-            details = f"its certificate, or that of its authority, has expired ({tls_files.EXPIRY_PAGE})"
+            details = f"its certificate, or that of its authority, has expired ({documents.CERTIFICATE_EXPIRES})"
         elif "certificate is not yet valid" in details:
             details = (
                 "its certificate, or that of its authority, is not valid yet, by the clock of this host "
-                f"({tls_files.CLOCKS_PAGE})"
+                f"({documents.CLOCKS_THAT_DIFFER})"
             )
         elif _UNTRUSTED in details:
             reason = details.partition(_UNTRUSTED)[2].strip(" :")

@@ -17,12 +17,9 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from trireme.rpc.listen_flags import ListenError
-from trireme_kube.componentbase import clocks
+from trireme_kube.componentbase import clocks, documents
 
 log = logging.getLogger(__name__)
-
-EXPIRY_PAGE = "docs/runbooks/README.md#triremecertificateexpires"
-CLOCKS_PAGE = "docs/troubleshooting.md#clocks-that-differ"
 
 _FileStamp = tuple[tuple[int, int, int], ...]
 
@@ -100,10 +97,11 @@ class WatchedFiles:
         where, now = f"{self._files.certificate.name}: {self._files.certificate.path}", clocks.wall()
         if now > certificate.not_valid_after_utc.timestamp():
             ended = certificate.not_valid_after_utc.isoformat()
-            return f"{where}: expired at {ended}: others refuse it until the file is replaced ({EXPIRY_PAGE})"
+            page = documents.CERTIFICATE_EXPIRES
+            return f"{where}: expired at {ended}: others refuse it until the file is replaced ({page})"
         if now < certificate.not_valid_before_utc.timestamp():
             begins = certificate.not_valid_before_utc.isoformat()
-            return f"{where}: not valid before {begins}, by the clock of this host ({CLOCKS_PAGE})"
+            return f"{where}: not valid before {begins}, by the clock of this host ({documents.CLOCKS_THAT_DIFFER})"
         return ""
 
     def _warn_unless_valid(self) -> None:

@@ -8,7 +8,8 @@ object only if it was not refused for that reason before.
 import logging
 from collections import OrderedDict
 
-from trireme_kube.client.rest.errors import PERMISSIONS_PAGE, ApiError
+from trireme_kube.client.rest.errors import ApiError
+from trireme_kube.componentbase import documents
 from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class WriteRefusals:
         self._current[method, resource] = error.status
         what = {"verb": _VERBS[method], "resource": resource, "object": klog.Ref(name)}
         if error.denied:
-            what["see"] = PERMISSIONS_PAGE
+            what["see"] = documents.MISSING_PERMISSIONS
         klog.error(log, "The API server refused a write", **what, status=error.status, err=error.message)
 
     def written(self, method: str, path: str) -> None:

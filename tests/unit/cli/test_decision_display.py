@@ -163,6 +163,6 @@ def test_why_nobody_is_preempted_comes_with_the_numbers_of_nodes() -> None:
     reason = "even without all pods of lower priority it fits on no node"
     text = shown_of_preemption(preemption(reason=reason, not_enough_count=2))
     assert "It preempts nobody: even without all pods of lower priority it fits on no node" in text
-    assert "3 nodes refuse it for what no eviction changes" in text
-    assert "1 node have" not in text
-    assert "1 node has no pod of lower priority" in text
+    assert "  evicting pods would not help on 3 nodes\n" in text
+    assert "  no pod of lower priority is on 1 node\n" in text
+    assert "  evicting all pods of lower priority is not enough, or was not tried, on 2 nodes\n" in text

@@ -12,7 +12,7 @@ from rich import console
 
 from trireme.cli import display, explain_command, frontend_connection, main, status_command, version_command
 from trireme.framework import cluster_event, event_phrases
-from trireme_kube.componentbase import clocks
+from trireme_kube.componentbase import clocks, documents
 
 NOW = 1_000_000.0
 EVENTS = ["AssignedPodDelete", "NodeAdd", "resource.k8s.io/DeviceClassAdd"]
@@ -119,7 +119,7 @@ def test_the_status_says_which_caches_are_not_synced_and_why() -> None:
 @pytest.mark.parametrize("columns", [80, 120])
 def test_the_status_shows_what_fails_at_readyz_and_then_what_warns(columns: int) -> None:
     """If this fails, only programs that read JSON learn why nothing is scheduled."""
-    clock = "the clock of this host is 42 s behind the API server's (docs/troubleshooting.md#the-installation-is-wrong)"
+    clock = f"the clock of this host is 42 s behind the API server's ({documents.CLOCKS_THAT_DIFFER})"
     found = [
         {"check": "clock", "text": clock},
         {"check": "filter", "text": "no replica of filter is available", "fails": True},
@@ -130,7 +130,7 @@ def test_the_status_shows_what_fails_at_readyz_and_then_what_warns(columns: int)
     assert max(map(len, lines)) <= columns
     assert lines[1].split(maxsplit=2) == ["Not", "ready", "filter: no replica of filter is available"]
     assert lines[2].strip() == "bind: no replica of bind is available"
-    assert " ".join(" ".join(lines[3:6]).split()).startswith(f"Warnings clock: {clock} permissions: nodes is as it was")
+    assert " ".join(" ".join(lines[3:7]).split()).startswith(f"Warnings clock: {clock} permissions: nodes is as it was")
     well = display.as_text(status_command.render(_status()), columns)
     assert "Not ready" not in well
     assert "Warnings" not in well

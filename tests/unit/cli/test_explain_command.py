@@ -143,7 +143,7 @@ VICTIMS = [{"namespace": "ns", "name": f"v{number}"} for number in range(4)]
         ),
         (
             {"lowerRequest": {"container": "main", "resource": "cpu", **CPU_3500M}},
-            "requests.cpu 4 → 3500m (container main)",
+            "requests.cpu 4 → 3.5 (container main)",
         ),
         ({"lowerRequest": {"resource": "cpu", **CPU_2}}, "requests.cpu 4 → 2 (the pod)"),
         (

@@ -16,8 +16,8 @@ DIFFERENCE = DecisionDifference(
 @pytest.mark.parametrize(
     ("check", "shown"),
     [
-        (SelfCheck(), "no recorded decision made again yet"),
-        (SelfCheck(checked_at_ms=AT), "no recorded decision made again yet"),
+        (SelfCheck(), "nothing to report yet"),
+        (SelfCheck(checked_at_ms=AT), "nothing to report yet"),
         (SelfCheck(checked_at_ms=AT, checked=40), "none differ of 40 decisions made again, the last 12s ago"),
         (
             SelfCheck(checked_at_ms=AT, checked=40, different=2, last_difference=DIFFERENCE),

@@ -73,7 +73,10 @@ async def test_a_refused_write_says_which_and_why(
     ]
     assert {record.levelno for record in caplog.records} == {logging.ERROR}
     values = caplog.records[0].__dict__["values"]
-    assert (values["err"], values["see"]) == (FORBIDDEN.message, "docs/troubleshooting.md#missing-permissions")
+    assert (values["err"], values["see"]) == (
+        FORBIDDEN.message,
+        "https://trireme.dev/docs/troubleshooting.html#missing-permissions",
+    )
 
 
 async def test_a_repeated_refusal_is_logged_once(

@@ -88,7 +88,9 @@ def test_a_wrong_file_is_reported_in_the_log(desk: Desk) -> None:
     advice, last = stderr.splitlines()[-2:]
     assert last.startswith("E")
     assert last.endswith('] "command failed" err="strict decoding error: unknown field \\"bogus\\""')
-    assert advice.endswith("] What to do about it: docs/troubleshooting.md#the-frontend-does-not-start")
+    assert advice.endswith(
+        "] What to do about it: https://trireme.dev/docs/troubleshooting.html#the-frontend-does-not-start"
+    )
 
 
 def test_deprecated_flags_count_without_a_file_only(desk: Desk) -> None:

@@ -53,7 +53,7 @@ def test_a_claim_is_waited_for_until_it_is_shown(caplog: pytest.LogCaptureFixtur
     assert [record.message for record in caplog.records] == [f"{what}no answer", f"{what}not shown within 60 s"]
 
 
-PAGE = "docs/troubleshooting.md#missing-permissions"
+PAGE = "https://trireme.dev/docs/troubleshooting.html#missing-permissions"
 REFUSED = ApiError(403, "Forbidden", "resourceclaims is forbidden")
 
 

@@ -137,5 +137,8 @@ async def test_why_endpoint_slices_cannot_be_listed_is_known() -> None:
             await asyncio.sleep(0.01)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert lookups[configured].error() == f"{forbidden} (docs/troubleshooting.md#missing-permissions)"
+    assert (
+        lookups[configured].error()
+        == f"{forbidden} (https://trireme.dev/docs/troubleshooting.html#missing-permissions)"
+    )
     assert not lookups[configured].listed

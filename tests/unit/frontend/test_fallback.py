@@ -89,7 +89,7 @@ async def test_why_nobody_answers_is_in_the_log(caplog: pytest.LogCaptureFixture
     await standing_in._start_or_stop_local_phases()
     expected = (
         "no filter answered for 0 s (far:1: UNAVAILABLE: its certificate has expired): one of our own stands in "
-        "(docs/troubleshooting.md#nothing-is-scheduled)"
+        "(https://trireme.dev/docs/troubleshooting.html#nothing-is-scheduled)"
     )
     assert expected in [record.getMessage() for record in caplog.records]
 
@@ -104,7 +104,7 @@ async def test_why_an_endpoint_cannot_be_found_is_in_the_log(caplog: pytest.LogC
     standing_in = fallback.Fallback("filter", Phase(), lambda: made, 0.0, lambda: 1.0, lambda: None, lookups=lookups)
     await standing_in._start_or_stop_local_phases()
     reasons = f"{name}: Name or service not known; {service}: no addresses: none of its pods runs"
-    page = "docs/troubleshooting.md#nothing-is-scheduled"
+    page = "https://trireme.dev/docs/troubleshooting.html#nothing-is-scheduled"
     expected = f"no filter answered for 0 s ({reasons}): one of our own stands in ({page})"
     assert expected in [record.getMessage() for record in caplog.records]
 

@@ -29,7 +29,7 @@ def test_one_minor_release_may_be_between(theirs: str, own: str) -> None:
 def test_what_is_further_apart_is_refused_with_both_releases(theirs: str, own: str) -> None:
     message = (
         f"the frontend is of release {theirs} and this process of {own}: they may be one minor release apart "
-        r"\(docs/upgrade.md\)"
+        r"\(https://trireme.dev/docs/upgrade.html\)"
     )
     with pytest.raises(ValueError, match=message):
         release_skew.check(snapshot_pb2.Configuration(release=theirs), own)

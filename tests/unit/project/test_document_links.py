@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from trireme_kube.componentbase import documents
+
 REPOSITORY = pathlib.Path(__file__).parents[3]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -16,8 +18,8 @@ ROOTS = ("", "internal", "internal/trireme", "internal/trireme_kube", "docs", "t
 # A link to a module with names in it: [queueing/backoff](….py) (`BackoffPolicy.duration`, `BackoffQueue`).
 SYMBOLS = re.compile(r"\]\((\.\./internal/[^)\s]+\.py)\)\s+\(((?:`[\w.]+`(?:, )?)+)\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
-# In a message: a page of the documents, and the part that says what to do.
-PAGE = re.compile(r"docs/[\w/.-]+\.md#[\w-]+")
+FILE_OF_DOCUMENTS = re.compile(r"\bdocs/[\w/.-]+\.md\b")
+NOTES = REPOSITORY / "deploy/chart/templates/NOTES.txt"
 FOLDERS = ("docs", "deploy", "examples", "protos", "tests", "tools")
 
 
@@ -66,12 +68,33 @@ def test_paths_exist(name: str) -> None:
 
 def test_pages_that_messages_name_exist() -> None:
     """A message would lead to a page or a heading that does not exist."""
-    modules = (REPOSITORY / "internal").rglob("*.py")
-    named = {page for module in modules for page in PAGE.findall(module.read_text())}
-    assert len(named) >= 5
-    parts = {page: page.partition("#")[::2] for page in named}
-    wrong = [page for page, (path, part) in parts.items() if part not in _anchors(REPOSITORY / path)]
+    notes = re.findall(r"https://trireme\.dev/docs/[\w/.-]+#[\w-]+", NOTES.read_text())
+    named = {value for value in vars(documents).values() if str(value).startswith(f"{documents.ADDRESS}/")} | {*notes}
+    assert len(named) >= 10
+    parts = {page: page.removeprefix(f"{documents.ADDRESS}/").partition("#")[::2] for page in named}
+    wrong = [page for page, (path, part) in parts.items() if part and part not in _anchors(_source(path))]
     assert wrong == []
+    assert [page for page, (path, _) in parts.items() if not _source(path).exists()] == []
+
+
+def _source(page: str) -> pathlib.Path:
+    """The document of a page of the site; that of a folder is its README."""
+    return REPOSITORY / "docs" / (page.replace(".html", ".md") if page.endswith(".html") else f"{page}/README.md")
+
+
+def test_messages_name_pages_by_their_address() -> None:
+    """A message would name a file that an installation does not have."""
+    modules = {path: path.read_text() for path in (REPOSITORY / "internal").rglob("*.py")}
+    found = []
+    for path, text in modules.items():
+        if "docs/" not in text:
+            continue
+        tree = ast.parse(text)
+        described = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+        strings = (each for each in ast.walk(tree) if isinstance(each, ast.Constant) and id(each) not in described)
+        found += [f"{path.name}:{each.lineno}" for each in strings if FILE_OF_DOCUMENTS.search(str(each.value))]
+    # Verification quotes the contract with the file that has the sentence.
+    assert found == ["sentences.py:5"]
 
 
 def test_the_way_of_a_pod_is_short() -> None:

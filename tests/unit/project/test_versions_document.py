@@ -1,12 +1,17 @@
 """The table of control planes says what `make test-versions` found."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.helpers import versions_document
 from tools.controlplane import launcher, versions_run
+from trireme_kube.componentbase.cli import versions
+
+REPOSITORY = Path(__file__).parents[3]
 
 _REPORT = """<testsuites><testsuite>
 <testcase name="a[real]"/>
@@ -19,6 +24,14 @@ _REPORT = """<testsuites><testsuite>
 
 def test_the_table_is_up_to_date() -> None:
     assert versions_document.write() == versions_document.DOCUMENT.read_text(), "run `make docs`"
+
+
+def test_the_oldest_version_is_the_same_everywhere() -> None:
+    """The chart would install where readiness then warns of the version, or refuse a version that works."""
+    chart = yaml.safe_load((REPOSITORY / "deploy/chart/Chart.yaml").read_text())
+    rows = re.findall(r"^\| v(\d+)\.(\d+)\.\d+ \|", versions_document.DOCUMENT.read_text(), re.MULTILINE)
+    assert min((int(major), int(minor)) for major, minor in rows) == versions.OLDEST
+    assert chart["kubeVersion"] == f">={versions.OLDEST[0]}.{versions.OLDEST[1]}.0-0"
 
 
 def test_what_came_of_tests_is_counted() -> None:

@@ -24,6 +24,8 @@ from typing import Any
 
 import yaml
 
+from trireme_kube.componentbase import documents
+
 FILE_NAME = "trireme-plugin.yaml"
 ADDRESS = "{address}"
 
@@ -60,7 +62,8 @@ def load(folder: pathlib.Path) -> Project:
     try:
         document = yaml.safe_load(path.read_text())
     except OSError as error:
-        text = f"{path}: {error.strerror}; `trireme plugin init` writes one, docs/plugin-project.md lists its fields"
+        page = documents.PLUGIN_PROJECT
+        text = f"{path}: {error.strerror}; `trireme plugin init` writes one, {page} lists its fields"
         raise ProjectError(text) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ProjectError(f"{path}: is not YAML: {error}") from error

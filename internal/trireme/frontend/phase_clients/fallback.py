@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from trireme.frontend.phase_clients import endpoints, forker_client, local_phases, unavailability
-from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase import documents, supervision
 
 log = logging.getLogger(__name__)
 
@@ -133,10 +133,8 @@ class Fallback:
         if self._missing_since is None:
             self._missing_since = now
         if self._local is None and now - self._missing_since >= self._after:
-            text = (
-                "no %s answered for %.0f s%s: one of our own stands in (docs/troubleshooting.md#nothing-is-scheduled)"
-            )
-            log.warning(text, self._name, self._after, self._reasons_text())
+            text = f"no {self._name} answered for {self._after:.0f} s{self._reasons_text()}: one of our own stands in"
+            log.warning("%s", documents.with_page(text, documents.NOTHING_IS_SCHEDULED))
             try:
                 local = await self._start_local_phases()
             except (forker_client.LocalPhaseError, OSError) as error:

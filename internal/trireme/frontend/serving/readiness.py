@@ -16,10 +16,9 @@ from trireme.frontend.phase_clients import unavailability
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.v1 import scheduler_status_pb2
 from trireme_kube.client.informers import informer
+from trireme_kube.componentbase import documents
 from trireme_kube.componentbase.metrics.instruments import Gauge
 from trireme_kube.componentbase.server import health
-
-_NOTHING_IS_SCHEDULED = "docs/troubleshooting.md#nothing-is-scheduled"
 
 
 def problems(checks: Iterable[health.Check]) -> Iterator[scheduler_status_pb2.ReadinessProblem]:
@@ -84,7 +83,8 @@ class Readiness:
             phases.links.binders.statistics() if phase == "bind" else phases.links.followers()[phase].statistics()
         )
         why = unavailability.reasons(phases.lookups.get(phase, {}).values(), replicas)
-        return f"no replica of {phase} is available{f': {why}' if why else ''} ({_NOTHING_IS_SCHEDULED})"
+        text = f"no replica of {phase} is available{f': {why}' if why else ''}"
+        return documents.with_page(text, documents.NOTHING_IS_SCHEDULED)
 
     def _catching_up_problem(self) -> str:
         """Why a new leader schedules nothing yet; empty: it does, or has not failed."""

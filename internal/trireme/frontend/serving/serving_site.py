@@ -102,7 +102,7 @@ class FrontendSite:
             *process_metrics.instruments(),
             *self.access.instruments(),
             *self.event_loop.instruments(),
-            self.expiries.instrument,
+            *self.expiries.instruments,
             self._readiness.clock_instrument,
         )
         self._registry.add(

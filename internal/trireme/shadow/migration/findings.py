@@ -28,6 +28,7 @@ from trireme.registry.in_tree import IN_TREE
 from trireme.shadow.migration.finding import Finding, FindingKind
 from trireme.shadow.migration.scheduler_reading import VisibleScheduler
 from trireme_kube.apimachinery import configuration_files
+from trireme_kube.componentbase import documents
 from trireme_kube.componentbase.cli import flags, versions
 
 _VERSION = re.compile(r":(v\d+\.\d+)(\.\d+)?")
@@ -84,9 +85,8 @@ def next_steps(findings: Sequence[Finding]) -> list[Finding]:
         "let `trireme shadow` run with that configuration (`--config FILE`) until it has compared the workloads that "
         "matter, and read each binding that is different",
         "run Trireme beside kube-scheduler under a schedulerName of its own, for a namespace that can be spared "
-        "(docs/deployment.md, Beside kube-scheduler)",
-        "put Trireme in kube-scheduler's place: three changes of the static pod, or the overlay default-scheduler "
-        "(docs/deployment.md); the way back is the same",
+        f"({documents.MOVING_A_NAMESPACE})",
+        f"put Trireme in kube-scheduler's place ({documents.REPLACING}); the way back is there too",
     ]
     return _numbered(texts)
 
@@ -241,4 +241,4 @@ def _advice_for_plugin(problem: str) -> str:
     missing = "does not exist" in problem or "not found" in problem
     if not missing or any(name in problem for name in IN_TREE.plugins):
         return ""
-    return "; a plugin of your own becomes a service (docs/protocol.md), and a TriremeConfiguration names it"
+    return f"; a plugin of your own becomes a service ({documents.PROTOCOL}), and a TriremeConfiguration names it"

@@ -13,11 +13,9 @@ from typing import Any
 import orjson
 
 from trireme_kube.client.rest import envelope
+from trireme_kube.componentbase import documents
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, TOO_MANY_REQUESTS = 401, 403, 404, 429
-
-PERMISSIONS_PAGE = "docs/troubleshooting.md#missing-permissions"
-"""What to do where the API server knows a caller not, or does not let it."""
 
 # The body of an API server's 404 for a path that it does not serve; for a path that it serves it sends a Status.
 # Source: apiserver v0.37.0, pkg/util/notfoundhandler/not_found_handler.go.
@@ -121,7 +119,7 @@ class ApiSilent(ApiUnreachable):
 
 def with_advice(error: Exception) -> str:
     """The error's text for people, with the page that says what to do about missing permissions."""
-    return f"{error} ({PERMISSIONS_PAGE})" if isinstance(error, ApiError) and error.denied else str(error)
+    return f"{error} ({documents.MISSING_PERMISSIONS})" if isinstance(error, ApiError) and error.denied else str(error)
 
 
 def from_response(status: int, reason: str, headers: Mapping[str, str], body: bytes) -> ApiError:

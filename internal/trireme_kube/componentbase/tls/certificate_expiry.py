@@ -1,4 +1,4 @@
-"""The expiry of a process's certificates and authorities: a metric, and a warning before one expires.
+"""The expiry of a process's certificates and authorities: metrics, and a warning before one expires.
 
 Certificates are renewed long before they expire, so a warning means that the renewal does not work. It is logged once a
 day, from seven days before the expiry on; if the certificate lives less than ten weeks, in the last tenth of its life.
@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from trireme_kube.componentbase import clocks, supervision
+from trireme_kube.componentbase import clocks, documents, supervision
 from trireme_kube.componentbase.metrics.instruments import Gauge
 
 log = logging.getLogger(__name__)
 
 METRIC = "trireme_certificate_expiration_timestamp_seconds"
+LIFETIME_METRIC = "trireme_certificate_lifetime_seconds"
 
 SERVING, CLIENT, AUTHORITY = "serving", "client", "authority"
 
@@ -30,8 +31,6 @@ WARN_AGAIN = timedelta(days=1)
 # The share of the time that a certificate is valid for.
 _LAST_PART = 10
 _CHECK_SECONDS = 60.0
-
-PAGE = "docs/runbooks/README.md#triremecertificateexpires"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +60,21 @@ class Expiries:
         self._certificates = tuple(dict.fromkeys(certificates))
         self._now = now
         self._warned: dict[Certificate, datetime] = {}
-        self.instrument = Gauge(
-            METRIC,
-            "When a certificate of this process expires, or all authorities of a file have, in seconds since 1970.",
-            self._read_expiries,
-            ("use", "certificate"),
-            transient=True,
+        self.instruments = (
+            Gauge(
+                METRIC,
+                "When a certificate of this process expires, or all authorities of a file have, in seconds since 1970.",
+                functools.partial(self._read, lambda _, end: end.timestamp()),
+                ("use", "certificate"),
+                transient=True,
+            ),
+            Gauge(
+                LIFETIME_METRIC,
+                "How long such a certificate is valid in all, from its first second to its expiry.",
+                functools.partial(self._read, lambda start, end: (end - start).total_seconds()),
+                ("use", "certificate"),
+                transient=True,
+            ),
         )
 
     @contextlib.asynccontextmanager
@@ -98,7 +106,8 @@ class Expiries:
                 verb = "expires" if left > timedelta() else "expired"
                 moment = f"{end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
                 what = "authority" if certificate.use == AUTHORITY else f"{certificate.use} certificate"
-                log.warning("the %s %s %s %s: %s (%s)", what, certificate.name, verb, when, moment, PAGE)
+                page = documents.CERTIFICATE_EXPIRES
+                log.warning("the %s %s %s %s: %s (%s)", what, certificate.name, verb, when, moment, page)
 
     async def _warn_now_and_then(self) -> None:
         """Warn now and then until cancelled."""
@@ -106,13 +115,13 @@ class Expiries:
             self.warn()
             await asyncio.sleep(_CHECK_SECONDS)
 
-    def _read_expiries(self) -> Mapping[tuple[str, ...], float]:
-        """Return when each certificate expires, by use and name; one that cannot be read is left out."""
+    def _read(self, value: Callable[[datetime, datetime], float]) -> Mapping[tuple[str, ...], float]:
+        """Return a value of each certificate's start and end, by use and name; one that cannot be read is left out."""
         found: dict[tuple[str, ...], float] = {}
         for certificate in self._certificates:
             validity = _read_validity(certificate)
             if validity is not None:
-                found[certificate.use, certificate.name] = validity[1].timestamp()
+                found[certificate.use, certificate.name] = value(*validity)
         return found
 
 

@@ -10,6 +10,7 @@ Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/test_p
 from collections.abc import Sequence
 from typing import Any
 
+from trireme_kube.componentbase import documents
 from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Resource
 
@@ -128,7 +129,7 @@ def not_implemented(message: str) -> ApiError:
 def subresource_not_found(resource: Resource, subresource: str) -> ApiError:
     """501: a subresource that the embedded cluster does not have."""
     what = f"{resource.plural}/{subresource}"
-    return not_implemented(f"the embedded cluster has no {what}; docs/embedded-cluster.md says what it leaves out")
+    return not_implemented(f"the embedded cluster has no {what}; {documents.EMBEDDED_CLUSTER} says what it leaves out")
 
 
 def invalid_options(kind: str, cause: Cause) -> ApiError:

@@ -15,7 +15,7 @@ from trireme_kube.client.rest.errors import ApiError
 from trireme_kube.componentbase import supervision
 
 FORBIDDEN = ApiError(403, "Forbidden", 'storageclasses is forbidden: User "u" cannot list resource "storageclasses"')
-TEXT = f"{FORBIDDEN} (docs/troubleshooting.md#missing-permissions)"
+TEXT = f"{FORBIDDEN} (https://trireme.dev/docs/troubleshooting.html#missing-permissions)"
 
 
 class Api:

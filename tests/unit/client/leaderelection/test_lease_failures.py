@@ -60,7 +60,7 @@ async def test_a_failure_is_logged_as_kube_scheduler_does(
     (record,) = caplog.records
     assert (record.levelno, record.getMessage()) == (logging.ERROR, text)
     assert record.__dict__["values"] == {"lock": "ns/l", "err": str(error)}
-    page = " (docs/troubleshooting.md#missing-permissions)" if error is FORBIDDEN else ""
+    page = " (https://trireme.dev/docs/troubleshooting.html#missing-permissions)" if error is FORBIDDEN else ""
     assert elector.last_error == f"{error}{page}"
 
 

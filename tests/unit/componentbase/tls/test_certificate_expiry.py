@@ -41,19 +41,28 @@ def test_the_metric_is_the_end_of_what_is_in_the_file_now(tmp_path: Path) -> Non
     lost = certificate_expiry.Certificate("client", "lost", file=str(tmp_path / "lost"))
     expiries = _expiries([NOW], first, client, lost, client)
 
-    def values() -> dict[tuple[str, ...], float]:
-        return {tuple(labels.values()): value for labels, value in _samples(expiries)}
-
-    assert values() == {
+    assert _values(expiries, certificate_expiry.METRIC) == {
         ("serving", first.name): (NOW + 90 * DAY).timestamp(),
         ("client", "/etc/kubeconfig"): (NOW + 365 * DAY).timestamp(),
     }
     _file(tmp_path, _pem(NOW + DAY, 90 * DAY))
-    assert values()["serving", first.name] == (NOW + 91 * DAY).timestamp()
+    assert _values(expiries, certificate_expiry.METRIC)["serving", first.name] == (NOW + 91 * DAY).timestamp()
 
 
-def _samples(expiries: certificate_expiry.Expiries) -> list[tuple[dict[str, str], float]]:
-    return [(sample.labels, sample.value) for sample in expiries.instrument.family().samples]
+def test_a_metric_is_how_long_each_lives(tmp_path: Path) -> None:
+    """If this fails, the alert fires for each short-lived certificate, or for none."""
+    day, authorities = _file(tmp_path, _pem(NOW, DAY)), tmp_path / "ca.crt"
+    authorities.write_bytes(_pem(NOW - 300 * DAY, 301 * DAY) + _pem(NOW, 365 * DAY))
+    expiries = _expiries([NOW], day, *certificate_expiry.of_file(certificate_expiry.AUTHORITY, str(authorities)))
+    assert _values(expiries, certificate_expiry.LIFETIME_METRIC) == {
+        ("serving", day.name): DAY.total_seconds(),
+        ("authority", str(authorities)): 365 * DAY.total_seconds(),
+    }
+
+
+def _values(expiries: certificate_expiry.Expiries, metric: str) -> dict[tuple[str, ...], float]:
+    (instrument,) = (each for each in expiries.instruments if each.name == metric)
+    return {tuple(sample.labels.values()): sample.value for sample in instrument.family().samples}
 
 
 def test_a_warning_comes_seven_days_before_and_once_a_day(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -67,7 +76,7 @@ def test_a_warning_comes_seven_days_before_and_once_a_day(tmp_path: Path, caplog
         expiries.warn()
         warned += [(hours / 24, record.getMessage()) for record in caplog.records]
     assert [day for day, _ in warned] == [358, 359, 360, 361, 362, 363, 364, 365, 366]
-    end = "2027-01-01 00:00:00 UTC (docs/runbooks/README.md#triremecertificateexpires)"
+    end = "2027-01-01 00:00:00 UTC (https://trireme.dev/docs/runbooks#triremecertificateexpires)"
     assert warned[0][1] == f"the serving certificate {certificate.name} expires in 7 days: {end}"
     assert warned[-1][1] == f"the serving certificate {certificate.name} expired 24 hours ago: {end}"
 
@@ -101,7 +110,7 @@ def test_authorities_expire_with_the_last_of_their_file(tmp_path: Path, caplog: 
     now = [NOW]
     expiries = _expiries(now, authority)
     expiries.warn()
-    assert [value for _, value in _samples(expiries)] == [(NOW + 365 * DAY).timestamp()]
+    assert list(_values(expiries, certificate_expiry.METRIC).values()) == [(NOW + 365 * DAY).timestamp()]
     assert caplog.records == []
     now[0] = NOW + 365 * DAY + timedelta(seconds=61)
     expiries.warn()
