@@ -299,6 +299,7 @@ class _Assembly(Generic[QueueCallerT]):
             wakeup=self._outside.wakeup,
             limit=self._limit,
             speculating=self._settings.roles.speculating,
+            prepares_ahead=self._settings.prepares_ahead,
             in_turn=self._in_turn,
             run_group=self._make_group_cycle(),
         )

@@ -150,9 +150,7 @@ def takes_from_own_node_only(pod: core_pb2.Pod) -> bool:
         return False
     if spec.topology_spread_constraints or spec.node_name or spec.HasField("scheduling_group"):
         return False
-    return not any(
-        volume.HasField("volume_source") and not _is_claim(volume.volume_source) for volume in spec.volumes
-    )
+    return not any(volume.HasField("volume_source") and not _is_claim(volume.volume_source) for volume in spec.volumes)
 
 
 def _is_claim(source: core_pb2.VolumeSource) -> bool:

@@ -70,6 +70,7 @@ class Scheduler:
         wakeup: asyncio.Event,
         limit: batch_limit.BatchLimit,
         speculating: Set[str],
+        prepares_ahead: bool,
         in_turn: batches_in_turn.BatchesInTurn,
         run_group: Callable[[PodGroupBatch], Awaitable[None]] | None = None,
     ) -> None:
@@ -77,8 +78,8 @@ class Scheduler:
 
         `available` returns whether all phases can be called; `wakeup` is set when a change may make a batch possible,
         also by `execute`.
-        `speculating` are the profiles whose answers depend on nothing but the cluster; `run_group` runs the cycle of a
-        pod group, if there are groups.
+        `speculating` are the profiles whose answers depend on nothing but the cluster; unless `prepares_ahead`, their
+        classes are not prepared. `run_group` runs the cycle of a pod group, if there are groups.
         """
         self._queue = queue
         self._evaluators = evaluators
@@ -94,6 +95,7 @@ class Scheduler:
         self._available = available
         self._limit = limit
         self._speculating = speculating
+        self._prepares_ahead = prepares_ahead
         self._in_turn = in_turn
         self._run_group = run_group
         self._wakeup = wakeup
@@ -254,7 +256,9 @@ class Scheduler:
         coming = [
             (ahead.head.record.profile, ahead.key)
             for ahead in self._queue.peek_next_classes(NEXT_CLASSES)
-            if isinstance(ahead.key, int) and not (in_turn and self._in_turn.may_take_part(ahead))
+            if isinstance(ahead.key, int)
+            and (self._prepares_ahead or ahead.head.record.profile not in self._speculating)
+            and not (in_turn and self._in_turn.may_take_part(ahead))
         ]
         self._prepared.intersection_update(coming)
         for key in coming:

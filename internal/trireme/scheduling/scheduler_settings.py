@@ -1,8 +1,9 @@
 """The scheduler's settings from a configuration.
 
-Tests: tests/unit/scheduling/test_speculation.py.
+Tests: tests/unit/scheduling/test_speculation.py, tests/unit/scheduling/test_scheduler.py.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +14,10 @@ from trireme.scheduling import profile_roles
 
 if TYPE_CHECKING:
     from trireme.config import commandline
+
+
+# The frontend, and a child for each phase.
+_PROCESSES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,9 @@ class SchedulerSettings:
     max_pods: int = 100
     #: The longest that a pod waits for its batch to grow.
     linger: float = 0.0
+    #: Whether filter and score are to evaluate the next classes meanwhile, by calls of their own, where no plugin takes
+    #: long.
+    prepares_ahead: bool = True
     #: Whether the messages of pods' conditions are JSON.
     json_conditions: bool = False
     initial_backoff: float = 1.0
@@ -52,8 +60,19 @@ def of_configuration(completed: "commandline.CompletedConfig") -> SchedulerSetti
         extended=extended,
         max_pods=batch.max_pods,
         linger=batch.linger.seconds,
+        prepares_ahead=_prepares_ahead(completed.trireme.phases),
         json_conditions=completed.trireme.condition_message == trireme_configuration.JSON,
         initial_backoff=float(config.pod_initial_backoff_seconds),
         max_backoff=float(config.pod_max_backoff_seconds),
         max_in_unschedulable=completed.pod_max_in_unschedulable_pods_seconds,
     )
+
+
+def _prepares_ahead(phases: trireme_configuration.Phases) -> bool:
+    """Whether filter and score have processors of their own: else they compute in turns with the frontend anyway.
+
+    On two processors, pods of 300 classes with affinity cost 16 % less without these calls, at the same rate.
+    """
+    evaluating = (phases.filter, phases.score)
+    apart = any(phase.endpoints or phase.local_replicas > 1 for phase in evaluating)
+    return apart or (os.cpu_count() or 1) > _PROCESSES

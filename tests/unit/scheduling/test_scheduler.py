@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers.frontend_world import PREPARED_CPUS, World, one_node
+from trireme.config import trireme_configuration
+from trireme.scheduling import batches_in_turn, scheduler_settings
 from trireme.scheduling.scheduler import Progress
 
 
@@ -171,3 +173,33 @@ def test_a_batch_that_may_grow_is_taken_after_its_time(monkeypatch: pytest.Monke
         for seconds, rpcs in ((0.4, []), (0.2, []), (0.2, ["Filter"])):
             world.loop.advance(seconds)
             assert world.pending_rpcs() == rpcs
+
+
+@pytest.mark.parametrize(("processors", "prepared"), [(2, False), (4, False), (8, True)])
+def test_where_processes_share_few_processors_classes_are_not_prepared(
+    processors: int, prepared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls of their own would cost what they compute ahead, at no higher rate."""
+    monkeypatch.setattr("os.cpu_count", lambda: processors)
+    monkeypatch.setattr(batches_in_turn.BatchesInTurn, "most", 1)
+    world = World()
+    try:
+        world.api.put_node("n0", 99)
+        world.deliver("nodes", 1)
+        _prepare(world)
+        for number in range(3):
+            world.create(f"p{number}", 1 + number)
+        while world.pending_calls and not _prepared(world):
+            world.answer(world.pending_calls[0], "good")
+        assert bool(_prepared(world)) is prepared
+    finally:
+        world.close()
+
+
+def test_phases_of_their_own_prepare_whatever_processors_the_frontend_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replicas would otherwise evaluate one class after the other, however many they are."""
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    phase, phases = trireme_configuration.Phase, trireme_configuration.Phases
+    assert not scheduler_settings._prepares_ahead(phases())
+    assert scheduler_settings._prepares_ahead(phases(filter=phase(endpoints=("filter:1",))))
+    assert scheduler_settings._prepares_ahead(phases(score=phase(local_replicas=2)))

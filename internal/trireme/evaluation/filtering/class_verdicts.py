@@ -54,7 +54,7 @@ class ClassVerdicts:
     identity: object = field(default_factory=object)
     # The statuses of nodes that an AsyncFilter has given no answer about as they are now.
     unanswered_statuses: set[int] = field(default_factory=set)
-    # The statuses of answers about the class so far, in the order of their numbers there, and these by those of `table`.
+    # The statuses of answers about the class so far, in the order of their numbers there; these numbers by the table's.
     answered_statuses: list[status.Status] = field(default_factory=list)
     _answered_numbers: arrays.Int16Array = field(default_factory=lambda: arrays.EMPTY_INT16)
 

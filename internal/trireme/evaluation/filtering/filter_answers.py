@@ -145,8 +145,8 @@ class FilterAnswers:
         """What a pod of the class takes of its node, where a placed pod changes nothing else for those that have this.
 
         Of a class with claims or host ports it may change more on its node, and for pods with the same claims: the
-        second result are the objects that Reserve takes for a pod. None: some plugin that looks at placed pods is not skipped, Reserve
-        may change more, or nominated pods count.
+        second result are the objects that Reserve takes for a pod. None: some plugin that looks at placed pods is not
+        skipped, Reserve may change more, or nominated pods count.
         """
         plugins, demanding = cached.plugins, self._chain.demanding
         if demanding is None or cached.nominated.size or self._always_reserve or pod_class.resize_deferred:

@@ -41,8 +41,9 @@ class PodsOfClass:
 
     `demand` is what one takes, above 0 by resource; `opened` marks the nodes that take one, by filter. `static` is what
     plugins add to the totals that no placement changes, one number where that is the same everywhere. `own` is the
-    weighted sum of the scores by usage, of the snapshot alone; None: not known. `exclusive`: it takes
-    more than resources, so of nodes with pods before it is not known whether they take it. `one_node`: no other node took a pod even before these, so none is scored.
+    weighted sum of the scores by usage, of the snapshot alone; None: not known. `exclusive`: it takes more than
+    resources, so of nodes with pods before it is not known whether they take it. `one_node`: no other node took a pod
+    even before these, so none is scored.
     """
 
     class_id: int
