@@ -17,6 +17,7 @@ from trireme.cache import assumed_objects, class_registry, delta_log, label_keys
 from trireme.cache.placed_pod import NO_SLOT, PlacedPod
 from trireme.cache.pod_projection import PREEMPTED, TERMINATING, Labels, ParsedPod
 from trireme.v1 import core_pb2, snapshot_pb2
+from trireme_kube.apimachinery import resource_versions
 
 _POD, _NODE = "pod", "node"
 
@@ -480,11 +481,15 @@ class ClusterCache:
 
 
 def is_older_version(current: Any, update: Any) -> bool:
-    """Whether the update is an older version of the current object. A recreated object is not."""
+    """Whether the update is an older version of the current object.
+
+    A recreated object is not, nor is one with a version that is no number.
+    """
     old, new = current.metadata, update.metadata
-    if old.uid != new.uid or not (old.resource_version.isdigit() and new.resource_version.isdigit()):
+    if old.uid != new.uid:
         return False
-    return int(new.resource_version) < int(old.resource_version)
+    known, shown = (resource_versions.number_of(each.resource_version) for each in (old, new))
+    return known is not None and shown is not None and shown < known
 
 
 def _is_heartbeat(before: core_pb2.Node, now: core_pb2.Node) -> bool:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from trireme.framework import canaries, pod_conditions, resizes
 from trireme.plugin_api import pod_fields
 from trireme.v1 import core_pb2, meta_pb2, projection_pb2
-from trireme_kube.apimachinery import decode, json_values, normalization
+from trireme_kube.apimachinery import decode, json_values, normalization, resource_versions
 from trireme_kube.apimachinery.field_error import FieldError
 from trireme_kube.client.informers import protobuf
 
@@ -138,10 +138,11 @@ def _parse_projected(
     Raises: FieldError.
     """
     metadata, spec, status = pod.metadata, pod.spec, pod.status
-    namespace, name, uid, version = metadata.namespace, metadata.name, metadata.uid, metadata.resource_version
+    namespace, name, uid = metadata.namespace, metadata.name, metadata.uid
     if not namespace or not name:
         raise FieldError("metadata", "a pod has a name and a namespace")
-    if version and not version.isdigit():
+    version = resource_versions.number_of(metadata.resource_version or "0")
+    if version is None:
         raise FieldError("metadata.resourceVersion", "not a number")
     node_name = spec.node_name
     flags = 0
@@ -184,7 +185,7 @@ def _parse_projected(
         namespace,
         name,
         uid,
-        int(version or 0),
+        version,
         node_name,
         nominated,
         shared.scheduler_name,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from trireme.cache import cluster_cache
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, resource_pb2
+from trireme_kube.apimachinery import resource_versions
 
 KIND = "resource_claim"
 
@@ -52,8 +53,8 @@ class ClaimWrites:
             elif key not in assumed:
                 continue
             # Another version than the assumed one.
-            version = stored.resource_claim.metadata.resource_version
-            written.metadata.resource_version = str(int(version) + 1) if version.isdigit() else "1"
+            version = resource_versions.number_of(stored.resource_claim.metadata.resource_version)
+            written.metadata.resource_version = str((version or 0) + 1)
             self._store(written)
 
     def on_pod_left(self, uid: str) -> None:

@@ -228,6 +228,16 @@ def test_a_heartbeat_is_no_change_of_where_pods_fit() -> None:
     assert followed.cache.revision == revision
 
 
+@pytest.mark.parametrize("version", ["x", "²", "9" * 5000], ids=["word", "superscript", "endless"])
+def test_a_node_whose_version_is_no_number_is_no_older_one(version: str) -> None:
+    """One odd node would end the informer, and the frontend with it."""
+    followed = Followed()
+    for each in ("5", version, "4"):
+        node = node_of("n0")
+        node.metadata.resource_version = each
+        assert followed.cache.set_node(node)[0]
+
+
 @contextmanager
 def _called(register: Callable[[Callable[[], None]], Callable[[], None]]) -> Iterator[list[str]]:
     calls: list[str] = []

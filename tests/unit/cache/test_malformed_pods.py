@@ -92,6 +92,7 @@ def _changed(changes: Changes) -> Json:
     return pod
 
 
+@example([(("metadata", "resourceVersion"), "²")])
 @example([(("metadata", "labels", "a"), [])])
 @given(st.lists(st.tuples(st.sampled_from(PATHS), JUNK), min_size=1, max_size=3))
 def test_a_malformed_pod_is_read_or_refused(changes: Changes) -> None:

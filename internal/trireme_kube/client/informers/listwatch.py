@@ -29,6 +29,7 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from trireme_kube.apimachinery import resource_versions
 from trireme_kube.client.informers import resources, watch
 from trireme_kube.client.informers.watch import EventKind, Raw, RawEvent
 from trireme_kube.client.rest import errors
@@ -212,7 +213,7 @@ class ListWatch:
             return deliveries
         self._small = self._pages_of_list == 1 and len(items) <= self._resource.page
         self._version_text = str(metadata.get("resourceVersion") or "")
-        self.version = int(self._version_text) if self._version_text.isdigit() else 0
+        self.version = resource_versions.number_of(self._version_text) or 0
         deliveries.append(self._end_list())
         return deliveries
 

@@ -17,6 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import orjson
 from google.protobuf.message import DecodeError
 
+from trireme_kube.apimachinery import resource_versions
 from trireme_kube.v1 import encoding_pb2
 
 T_co = TypeVar("T_co", covariant=True)
@@ -105,10 +106,12 @@ def version_of(raw: Raw) -> int:
     """
     try:
         if isinstance(raw, bytes):
-            return int(encoding_pb2.AnyObject.FromString(raw).metadata.resource_version)
-        return int(raw["metadata"]["resourceVersion"])
-    except (KeyError, TypeError, ValueError, DecodeError):
+            version = encoding_pb2.AnyObject.FromString(raw).metadata.resource_version
+        else:
+            version = str(raw["metadata"]["resourceVersion"])
+    except (KeyError, TypeError, DecodeError):
         return 0
+    return resource_versions.number_of(version) or 0
 
 
 def ends_initial_events(bookmark: Raw) -> bool:

@@ -38,7 +38,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trireme_kube.apimachinery import timestamps
+from trireme_kube.apimachinery import resource_versions, timestamps
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
 JITTER_FACTOR = 1.2
@@ -410,7 +410,7 @@ def lease_record(raw: Mapping[str, Any]) -> LeaseRecord:
         acquire_time=str(spec.get("acquireTime") or ""),
         renew_time=str(spec.get("renewTime") or ""),
         transitions=_int_or_zero(spec.get("leaseTransitions")),
-        version=int(version) if isinstance(version, str) and version.isdigit() else 0,
+        version=(resource_versions.number_of(version) or 0) if isinstance(version, str) else 0,
         raw=raw,
         preferred_holder=str(spec.get("preferredHolder") or ""),
         strategy=str(spec.get("strategy") or ""),

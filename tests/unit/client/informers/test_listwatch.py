@@ -135,6 +135,15 @@ def test_a_watch_that_ends_at_once_with_nothing_is_not_hammered() -> None:
     assert isinstance(protocol.next_step(), OpenWatch)
 
 
+@pytest.mark.parametrize("version", ["x", "²", "9" * 5000], ids=["word", "superscript", "endless"])
+def test_a_list_whose_version_is_no_number_is_watched_from_there(version: str) -> None:
+    """If this fails, one odd answer ends the informer."""
+    protocol = _paging()
+    protocol.page([], {"resourceVersion": version})
+    assert protocol.version == 0
+    assert protocol.next_step() == OpenWatch(version, SECONDS)
+
+
 @pytest.mark.parametrize("in_stream", [True, False], ids=["error-event", "http-410"])
 def test_a_forgotten_version_leads_to_a_new_list(in_stream: bool) -> None:
     """If this fails, the scheduler's view is frozen once the API server has compacted our version."""

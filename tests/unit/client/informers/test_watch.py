@@ -48,6 +48,9 @@ def test_what_is_no_watch_breaks_the_stream(chunk: bytes) -> None:
     [
         pytest.param({"metadata": {"resourceVersion": "12"}}, 12, id="number"),
         pytest.param({"metadata": {"resourceVersion": "abc"}}, 0, id="opaque"),
+        pytest.param({"metadata": {"resourceVersion": "²"}}, 0, id="superscript"),
+        pytest.param({"metadata": {"resourceVersion": "-3"}}, 0, id="negative"),
+        pytest.param({"metadata": {"resourceVersion": None}}, 0, id="null"),
         pytest.param({"metadata": {}}, 0, id="missing"),
         pytest.param({"metadata": None}, 0, id="no-metadata"),
         pytest.param({}, 0, id="empty"),

@@ -16,6 +16,7 @@ from trireme_kube.client.leaderelection.election import LeaseRecord, Update
         {},
         {"metadata": None, "spec": None},
         {"metadata": {"resourceVersion": "x"}, "spec": {"leaseDurationSeconds": "15", "leaseTransitions": True}},
+        {"metadata": {"resourceVersion": "²"}, "spec": {}},
         {"metadata": {"resourceVersion": 7}, "spec": {"holderIdentity": None, "acquireTime": None}},
     ],
 )
