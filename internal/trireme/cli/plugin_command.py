@@ -199,7 +199,9 @@ def _latency_lines(profile: dict[str, Any] | None) -> Iterator[str]:
         )
     advice = profile["recommendation"]
     yield from _wrap(
-        f"Recommended: deadline {advice['deadlineMs']}ms, max_concurrent_calls {advice['maxConcurrentCalls']}.", "  "
+        f"Recommended: deadline {advice['deadlineMs']}ms (remotePlugins[].deadline; default {_default_deadline()}), "
+        f"max_concurrent_calls {advice['maxConcurrentCalls']} (of the plugin's description).",
+        "  ",
     )
 
 

@@ -472,7 +472,7 @@ class PluginConnection:
         text = endpoint.error_line(error)
         self._avoid_for_a_while(endpoint)
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            text = f"no answer within {self._deadline * 1000:g} ms"
+            text = f"no answer within {self._deadline * 1000:g} ms (remotePlugins[].deadline)"
         return self._on_failure(endpoint, method, period, text)
 
     def _on_failure(
