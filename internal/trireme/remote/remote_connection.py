@@ -232,8 +232,7 @@ class PluginConnection:
             raise
         if probe.done():
             return probe.result()
-        text = f"a call that tries whether it is back is not waited for; {self._health.describe_failures(method.name)}"
-        raise PluginError(text)
+        raise PluginError(f"a test call is under way; {self._health.describe_failures(method.name)}")
 
     def _end_probe(self, probe: "asyncio.Future[Any]") -> None:
         """Forget a trial call that has ended; its result counted when it ended."""
