@@ -306,11 +306,12 @@ def test_the_plugins_refusals_and_scores_are_shown() -> None:
         refusal.status.plugin, refusal.status.messages[:] = plugin, [message]
     for plugin in ("Mine", "ImageLocality"):
         found.score_plugins.add(name=plugin, weight=1)
-    found.feasible_nodes.add(name="n6", scores=[10, 0])
-    found.feasible_nodes.add(name="n8", scores=[70, 0])
+    found.feasible_nodes.add(name="n8", scores=[70, 0], total=70)
+    found.feasible_nodes.add(name="n6", scores=[10, 5], total=15)
     assert sample_pods.evaluation_lines("Mine", found) == [
         "  refuses 6 of 9 nodes: closed (n0, n1, n2, n3, n4 …)",
         "  scores 2 nodes: n8 70, n6 10",
+        "  the next pod would go to n8, without these scores to n6",
     ]
     assert sample_pods.evaluation_lines("Other", found) == ["  refuses none of 9 nodes"]
     failed = insight_pb2.ExplainResponse(insight_error="no class")
