@@ -225,7 +225,9 @@ async def test_an_rpc_that_always_fails_is_not_called_though_another_answers(ben
         failed = await bench.score(plugin)
     assert isinstance(failed, status.Status)
     assert failed.message.startswith('running Score plugins: plugin "P" failed with: Score was not called: ')
-    assert failed.message.endswith(f"about this or other pods, the last one with: {target}: no answer within 200 ms (remotePlugins[].deadline)")
+    assert failed.message.endswith(
+        f"about this or other pods, the last one with: {target}: no answer within 200 ms (remotePlugins[].deadline)"
+    )
     assert [type(request) for request in served.requests].count(score_pb2.ScoreRequest) == 2
     statistics = bench.plugins.connections.statistics()["P"]
     states = {rpc: breaker.state for rpc, breaker in statistics.breakers.items()}
