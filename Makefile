@@ -31,21 +31,23 @@ help: ## List the targets
 		} \
 		print line}' $(MAKEFILE_LIST)
 
-# install(what,extras,how long): into the environment, which is made if there is none.
+# install(what,extras): into the environment, which is made if there is none.
 define install
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not installed; set PYTHON to a Python of 3.11 or newer" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing $(1) into $(VENV), which takes $(3) the first time" >&2
+	@echo "installing $(1) into $(VENV): about a minute the first time, longer on a slow network" >&2
+	@test -x $(BIN)/python || { echo "  making the environment" >&2; $(PYTHON) -m venv $(VENV); }
+	@echo "  downloading and installing packages" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.$(2)'
+	@echo "  compiling" >&2
 	@$(BIN)/python -m compileall -q internal # as pip does; otherwise each start compiles again where Python may not write
 	@touch $@
 endef
 
 $(STAMP): pyproject.toml
-	$(call install,Trireme with its developers' tools,[dev$(comma)docs],some minutes)
+	$(call install,Trireme with its developers' tools,[dev$(comma)docs])
 
 $(RUNNABLE): pyproject.toml
-	$(call install,Trireme,,about a minute)
+	$(call install,Trireme,)
 
 $(RUNNING): $(if $(filter-out $(RUNNING),$(MAKECMDGOALS))$(wildcard $(STAMP)),$(STAMP),$(RUNNABLE))
 
@@ -99,7 +101,7 @@ node: $(STAMP) ## Run a real cluster on this machine, with containers, until Ctr
 	@$(BIN)/python -m tools.node.node_cluster --nodes $(if $(BENCH_NODES),$(NODES),2) $(ARGS)
 
 .PHONY: test-node
-test-node: $(STAMP) programs ## Install the chart on a real cluster of two nodes, and roll, kill and drain everything, some minutes (root on Debian, Go)
+test-node: $(STAMP) programs ## Install the chart on a real cluster of two nodes, and roll, kill and drain everything, some minutes (root on Debian; needs Go)
 	@$(BIN)/python -m tools.node.installation_trial $(ARGS)
 
 .PHONY: manifests
@@ -208,7 +210,7 @@ simulate-regressions: $(STAMP) ## Whether simulations find defects put into the 
 	@$(BIN)/python -m tests.simulation.defect_search $(if $(SAVE),--save) $(if $(TODAY),--today) $(NAMES)
 
 .PHONY: chaos
-chaos: $(STAMP) controlplane ## Break real processes under load, a fault every six seconds (N=1000 SIDE=trireme|kube-scheduler SEED=1 LEASE=4; Linux, root or user namespaces)
+chaos: $(STAMP) controlplane ## Break real processes under load, a fault every six seconds (N=1000 SIDE=trireme|kube-scheduler SEED=1 LEASE=4; Linux, root or user namespaces; needs Go)
 	@$(BIN)/python -m tools.chaos.chaos --faults $(or $(N),1000) \
 		--side $(or $(SIDE),trireme) --seed $(or $(SEED),1) --lease $(or $(LEASE),4) $(ARGS)
 

@@ -175,6 +175,27 @@ def test_failures_of_processes_that_do_not_say_when_are_told_by_their_counters()
     assert (last.text, last.is_recent) == ("Permit: late", True)
 
 
+def test_a_plugin_that_answers_again_is_ok_with_its_last_error() -> None:
+    """If this fails, somebody who has mended a plugin reads for a minute that it still fails."""
+
+    def shown(answered: int, failed: int) -> tuple[str, str]:
+        entry = _failed("Score: refused", failed, 1_000 * (failed + answered))
+        entry.answered = answered
+        failures.observe("score", [entry])
+        message = plugin_calls._plugin_message(_Monitor().statuses()[0], [entry], failures.last("P"), None)
+        return message.health, message.problem
+
+    failures = plugin_calls._LastFailures()
+    assert shown(7, 1) == ("failing", "Score: refused")
+    assert shown(7, 1) == ("failing", "Score: refused")
+    assert shown(8, 1) == ("ok", "answers again; the last error, 8 s ago: Score: refused")
+    assert shown(8, 1)[0] == "ok"
+    assert shown(9, 2) == ("failing", "Score: refused")
+    assert shown(10, 2)[0] == "ok"
+    failures.observe("bind", [_failed("Permit: late", 1, 30_000)])
+    assert shown(11, 2) == ("failing", "Permit: late")
+
+
 def test_what_failed_before_a_reload_is_over() -> None:
     """If this fails, a plugin is `failing` beside no failed call, and no line says why."""
     failures = plugin_calls._LastFailures()

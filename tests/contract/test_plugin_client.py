@@ -225,13 +225,15 @@ async def test_an_rpc_that_always_fails_is_not_called_though_another_answers(ben
         failed = await bench.score(plugin)
     assert isinstance(failed, status.Status)
     assert failed.message.startswith('running Score plugins: plugin "P" failed with: Score was not called: ')
-    assert failed.message.endswith(f"about this or other pods, the last one with: {target}: no answer within 200 ms")
+    assert failed.message.endswith(
+        f"about this or other pods, the last one with: {target}: no answer within 200 ms (remotePlugins[].deadline)"
+    )
     assert [type(request) for request in served.requests].count(score_pb2.ScoreRequest) == 2
     statistics = bench.plugins.connections.statistics()["P"]
     states = {rpc: breaker.state for rpc, breaker in statistics.breakers.items()}
     assert states == {"PreScore": State.CLOSED, "Score": State.OPEN}
     assert (statistics.breaker, statistics.answered, statistics.failed) == (State.OPEN, 4, 2)
-    assert statistics.last_error == f"Score is not called: {target}: no answer within 200 ms"
+    assert statistics.last_error == f"Score is not called: {target}: no answer within 200 ms (remotePlugins[].deadline)"
     sent = plugin_statistics.to_message("P", statistics)
     assert (sent.last_error, sent.HasField("last_error_age_ms")) == (statistics.last_error, True)
 

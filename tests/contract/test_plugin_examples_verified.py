@@ -104,7 +104,9 @@ def test_an_example_conforms(
     if decides:
         assert {each["number"]: each["outcome"] for each in report["specifications"]}[decides] == "met"
     # Calls of Filter and Score alone have a latency profile.
-    if {"EXTENSION_POINT_FILTER", "EXTENSION_POINT_SCORE"} & set(report["extensionPoints"]):
+    measured = {"EXTENSION_POINT_FILTER": "Filter", "EXTENSION_POINT_SCORE": "Score"}
+    if rpcs := {rpc for point, rpc in measured.items() if point in report["extensionPoints"]}:
+        assert {each["rpc"] for each in report["latency"]["measurements"]} == rpcs
         assert report["latency"]["recommendation"]["deadlineMs"] >= 100
     suite = ElementTree.parse(junit).getroot()
     assert (suite.get("failures"), suite.get("errors")) == ("0", "0")

@@ -173,7 +173,7 @@ async def test_no_caller_waits_long_for_a_trial_call(opened: AsyncExitStack, tmp
     health.record_failure("Filter", period, "no answer")
     await asyncio.sleep(0.01)
     async with asyncio.timeout(25):  # the deadline is 30 seconds
-        with pytest.raises(remote_connection.PluginError, match="tries whether it is back is not waited for"):
+        with pytest.raises(remote_connection.PluginError, match="a test call is under way; the circuit"):
             await plugin.call()
     replica.may_answer.set()
     async with asyncio.timeout(25):

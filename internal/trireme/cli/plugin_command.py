@@ -2,7 +2,7 @@
 
 `verify` checks whether it keeps to the contract. It needs no cluster: the plugin is called about sample nodes and pods,
 and those of `--objects`. Each violation is shown with the sentence of the contract, the request and the answer. Exit
-codes: 0 the plugin conforms, 1 it does not, 2 the command is wrong.
+codes: 0 the plugin conforms, 1 it does not, 2 nothing listens at its address, or the command is wrong.
 """
 
 # Also change: docs/plugin-verification.md.
@@ -30,6 +30,7 @@ from trireme_kube.componentbase.cli import arguments
 
 _COLUMNS = 80
 _WRONG_USAGE = 2
+_DEFAULT_DEADLINE = "1s"
 _MARKS = {"met": "ok  ", "violated": "FAIL", "notApplicable": "-   ", "notChecked": "?   "}
 
 
@@ -199,7 +200,9 @@ def _latency_lines(profile: dict[str, Any] | None) -> Iterator[str]:
         )
     advice = profile["recommendation"]
     yield from _wrap(
-        f"Recommended: deadline {advice['deadlineMs']}ms, max_concurrent_calls {advice['maxConcurrentCalls']}.", "  "
+        f"Recommended: deadline {advice['deadlineMs']}ms (remotePlugins[].deadline; default {_DEFAULT_DEADLINE}), "
+        f"max_concurrent_calls {advice['maxConcurrentCalls']} (of the plugin's description).",
+        "  ",
     )
 
 

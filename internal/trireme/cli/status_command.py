@@ -251,7 +251,11 @@ _PLUGIN_HEADERS = ("PLUGIN", "ADDRESS", "VERSION", "POLICY", "BREAKER", "CALLS",
 
 def _render_plugins(plugins: Sequence[PluginStatus]) -> console.RenderableType:
     """The remote plugins, and below the table the problem of each."""
-    problems = [text.Text(_problem_with_plugin_name(plugin), display.BAD) for plugin in plugins if plugin.problem]
+    problems = [
+        text.Text(_problem_with_plugin_name(plugin), "" if plugin.health == "ok" else display.BAD)
+        for plugin in plugins
+        if plugin.problem
+    ]
     compared = [_comparison_line(plugin) for plugin in plugins if plugin.HasField("shadow")]
     shares = [_canary_line(plugin) for plugin in plugins if plugin.HasField("canary")]
     return console.Group(_PluginTable(plugins), *problems, *compared, *shares)

@@ -58,7 +58,7 @@ _MOVES: Final = {
     cluster_event.BOUND: "it was bound",
     cluster_event.DELETED: "it was deleted",
     cluster_event.PLUGIN_JOINED.label: "the plugin joins or restarts",
-    cluster_event.PLUGIN_REJECTED.label: "the plugin is rejected",
+    cluster_event.PLUGIN_REJECTED.label: "the scheduler stops using the plugin",
 }
 
 _GATED_BY: Final = ", gated by "

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0
 TIMEOUT_SECONDS = 2.0
-# How long a plugin is shown as failing after a poll that found a failed call.
+# How long a plugin is shown as failing after a failed call, unless a poll finds that later ones were answered.
 FAILING_SECONDS = 60.0
 
 _METHOD = "/trireme.v1.PluginService/GetPluginStatistics"
@@ -95,11 +95,18 @@ class _Failure:
 
     at: float  # by time.monotonic; minus infinity: before this frontend came
     text: str
+    answered: int  # calls of the process, when it was noticed
+    is_over: bool = False  # calls of the process were answered since, and none has failed
+
+    @property
+    def age(self) -> float:
+        """Seconds since then."""
+        return time.monotonic() - self.at
 
     @property
     def is_recent(self) -> bool:
         """Whether the plugin counts as failing because of it."""
-        return time.monotonic() - self.at < FAILING_SECONDS
+        return not self.is_over and self.age < FAILING_SECONDS
 
 
 class _LastFailures:
@@ -123,14 +130,17 @@ class _LastFailures:
                 self._last.pop(key, None)
             elif entry.failed == before:
                 # The same failure; whether its RPC is called may be different by now.
-                self._last[key] = dataclasses.replace(self._last[key], text=entry.last_error)
+                last = self._last[key]
+                is_over = last.is_over or entry.answered > last.answered
+                self._last[key] = dataclasses.replace(last, text=entry.last_error, is_over=is_over)
             else:
-                self._last[key] = _Failure(_failed_at(entry, is_new=before is not None), entry.last_error)
+                at = _failed_at(entry, is_new=before is not None)
+                self._last[key] = _Failure(at, entry.last_error, entry.answered)
 
     def last(self, plugin: str) -> _Failure | None:
-        """The last failed call to the plugin."""
+        """The last failed call to the plugin; of processes where it fails now, if there are any."""
         found = [failure for (_, name), failure in self._last.items() if name == plugin]
-        return max(found, key=lambda failure: failure.at, default=None)
+        return max(found, key=lambda failure: (failure.is_recent, failure.at), default=None)
 
 
 def _failed_at(entry: plugin_pb2.PluginStatistics, *, is_new: bool) -> float:
@@ -199,6 +209,8 @@ def _plugin_message(
     failing = breaker != _BREAKERS[0] or (failure is not None and failure.is_recent)
     health = _health_text(status, failing, stream is not None and not stream.in_step)
     problems = {"failing": last_error, "not following": _stream_problem(stream)}
+    if failure is not None and failure.is_over and failure.age < FAILING_SECONDS:
+        problems["ok"] = f"answers again; the last error, {failure.age:.0f} s ago: {failure.text}"
     failed = sum(entry.failed for entry in found)
     if health == "ok" and any(entry.over_budget for entry in found):
         health = "over budget"

@@ -43,13 +43,14 @@ class LatencyProfile:
 
 
 async def measure(session: Session, calls: int) -> LatencyProfile | None:
-    """Measure Filter, or Score, with so many calls for each case. None: the plugin serves neither, or it fails."""
-    rpc = next((rpc for rpc in (rpcs.FILTER, rpcs.SCORE) if session.declares(*rpc.points)), None)
-    if rpc is None or not calls:
+    """Measure Filter and Score with so many calls for each case. None: the plugin serves neither, or it fails."""
+    served = [rpc for rpc in (rpcs.FILTER, rpcs.SCORE) if session.declares(*rpc.points)]
+    if not served or not calls:
         return None
     try:
         measurements = [
             await _measure(session, rpc, nodes, concurrent, calls)
+            for rpc in served
             for nodes in (len(session.all_nodes), remote_request.NODES_PER_CALL)
             for concurrent in _CONCURRENT
             if nodes == len(session.all_nodes) or session.followed is None
@@ -92,6 +93,8 @@ def _deadline_ms(measurements: Sequence[Measurement]) -> int:
 
 
 def _concurrency(measurements: Sequence[Measurement]) -> int:
-    """4 if calls at once raise the throughput by half at least; else 1: the plugin answers one after the other."""
-    singly, at_once = measurements[0], measurements[1]
-    return at_once.concurrent if at_once.calls_per_second > 1.5 * singly.calls_per_second else 1
+    """4 if calls of each RPC at once raise its throughput by half at least; else 1: it answers one after the other."""
+    few = min(each.nodes for each in measurements)
+    speeds = {(each.rpc, each.concurrent): each.calls_per_second for each in measurements if each.nodes == few}
+    one, many = _CONCURRENT
+    return many if all(speeds[rpc, many] > 1.5 * speeds[rpc, one] for rpc, _ in speeds) else one

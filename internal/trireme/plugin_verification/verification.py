@@ -8,6 +8,8 @@ Tests: tests/contract/test_plugin_verification.py.
 """
 
 import enum
+import errno
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,16 +82,24 @@ class Verification:
         return [each for each in self.results if each.outcome is outcome]
 
 
+# What gRPC quotes of the operating system, about ports and about sockets of Unix.
+_NOTHING_LISTENS = (os.strerror(errno.ECONNREFUSED), os.strerror(errno.ENOENT))
+
+
 async def verify(settings: Settings, latency_calls: int = 0) -> Verification:
     """Verify the plugin at the address.
 
-    Raises: ValueError: the address is no gRPC target, or a TLS file cannot be used.
+    Raises:
+        ValueError: the address is no gRPC target, or a TLS file cannot be used.
+        ConnectionRefusedError: nothing listens at the address.
     """
     remote_endpoint.check_target(settings.address, "ADDRESS")
     connection = dialing.Dialer(settings.tls).open(settings.address, remote_endpoint.OPTIONS)
     session = Session(connection.channel, settings)
     try:
         handshake = await session.call(rpcs.GET_PLUGIN_INFO, contract_features.handshake_request())
+        if handshake.failure is not None and any(text in handshake.failure.details for text in _NOTHING_LISTENS):
+            raise ConnectionRefusedError(f"nothing listens at {settings.address}: has the plugin started?")
         session = Session(connection.channel, settings, handshake)
         problem = await _prepare(session)
         results = [await _check(session, each, problem) for each in catalogue.SPECIFICATIONS]

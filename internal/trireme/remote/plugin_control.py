@@ -29,7 +29,12 @@ _NO_ARGUMENTS = (b"", b"{}")
 
 
 class ConfigurationRefused(Exception):
-    """The plugin does not accept its configuration. The text is one line; a retry does not help."""
+    """The plugin does not accept its configuration for a profile. The text is one line; a retry does not help."""
+
+    def __init__(self, profile: str, reason: str) -> None:
+        super().__init__(f"profile {profile}: pluginConfig: {reason}")
+        #: What is wrong with the arguments, by field.
+        self.reason = reason
 
 
 async def get_plugin_info(channel: aio.Channel, timeout_seconds: float) -> plugin_pb2.GetPluginInfoResponse:
@@ -78,12 +83,11 @@ async def configure(
             if request.args_json in _NO_ARGUMENTS:
                 continue
             raise ConfigurationRefused(
-                f"profile {request.profile}: pluginConfig: args: the plugin takes none: it does not serve Configure"
+                request.profile, "args: the plugin takes none: it does not serve Configure"
             ) from error
         errors = plugin_pb2.ConfigureResponse.FromString(answer).errors
         if errors:
-            text = ", ".join(_error_text(error) for error in errors)
-            raise ConfigurationRefused(f"profile {request.profile}: pluginConfig: {text}")
+            raise ConfigurationRefused(request.profile, ", ".join(_error_text(error) for error in errors))
 
 
 async def serves_snapshot_follower(channel: aio.Channel, timeout_seconds: float) -> bool:

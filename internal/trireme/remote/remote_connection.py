@@ -232,8 +232,7 @@ class PluginConnection:
             raise
         if probe.done():
             return probe.result()
-        text = f"a call that tries whether it is back is not waited for; {self._health.describe_failures(method.name)}"
-        raise PluginError(text)
+        raise PluginError(f"a test call is under way; {self._health.describe_failures(method.name)}")
 
     def _end_probe(self, probe: "asyncio.Future[Any]") -> None:
         """Forget a trial call that has ended; its result counted when it ended."""
@@ -472,7 +471,7 @@ class PluginConnection:
         text = endpoint.error_line(error)
         self._avoid_for_a_while(endpoint)
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            text = f"no answer within {self._deadline * 1000:g} ms"
+            text = f"no answer within {self._deadline * 1000:g} ms (remotePlugins[].deadline)"
         return self._on_failure(endpoint, method, period, text)
 
     def _on_failure(

@@ -2,7 +2,7 @@
 
 That is what PreBind writes into them, and the part of the resource claim controller that scheduling sees.
 
-Tests: tests/unit/simulation/test_scenarios.py.
+Tests: tests/unit/simulation/test_scenarios.py, tests/unit/simulation/test_claim_writes.py.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,14 @@
 """`trireme plugin verify`: its output, its exit codes and wrong usage. tests/contract verifies plugins with it."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from trireme.cli import main, plugin_command
-from trireme.plugin_verification import catalogue, exchanges, reports, rpcs, verification
+from trireme.config import remote_plugin_settings
+from trireme.plugin_verification import catalogue, exchanges, latency, reports, rpcs, verification
 from trireme.v1 import plugin_pb2, score_pb2
 
 
@@ -76,8 +78,33 @@ def test_wrong_usage_is_one_line(
     assert printed.err.count("\n") == 1
 
 
-def test_a_plugin_that_is_not_there_violates_the_handshake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("address", ["unix:{folder}/none.sock", "127.0.0.1:1"])
+def test_a_plugin_that_has_not_started_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, address: str
+) -> None:
+    """If this fails, the author reads numbers that were not checked, or a wrong address in CI passes."""
+    address = address.replace("{folder}", str(tmp_path))
+    assert main.main(["plugin", "verify", address, "--latency-calls", "0"]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", f"Error: nothing listens at {address}: has the plugin started?\n")
+
+
+def test_a_server_that_is_no_plugin_violates_the_handshake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """If this fails, a wrong address in CI passes."""
     flags = ["--deadline-ms", "300", "--latency-calls", "0"]
-    assert main.main(["plugin", "verify", f"unix:{tmp_path}/none.sock", *flags]) == 1
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(f"{tmp_path}/silent.sock")
+        silent.listen()
+        assert main.main(["plugin", "verify", f"unix:{tmp_path}/silent.sock", *flags]) == 1
     assert "FAIL P001 GetPluginInfo is served" in capsys.readouterr().out
+
+
+def test_the_latency_profile_names_the_settings_that_follow() -> None:
+    """If this fails, nobody knows where the recommended deadline goes, or what holds without it."""
+    slow = latency.Measurement("Score", 6, 1, 0.2, 0.3, 5.0)
+    results = [verification.Result(one, verification.Outcome.MET) for one in catalogue.SPECIFICATIONS]
+    profile = latency.LatencyProfile((slow,), 1500, 1)
+    done = verification.Verification("127.0.0.1:9000", plugin_pb2.PluginInfo(), results, profile)
+    text = " ".join(" ".join(plugin_command.lines(reports.document(done))).split())
+    default = remote_plugin_settings.RemotePlugin("Any", "127.0.0.1:1", ()).deadline
+    assert f"Recommended: deadline 1500ms (remotePlugins[].deadline; default {default})," in text

@@ -1,9 +1,11 @@
 """`trireme plugin init` and `run`: the file of a project, new repositories, changes of sources, and what is shown."""
 
+import asyncio
 import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,12 @@ import pytest
 import yaml
 
 from tests.helpers import virtual_time
-from trireme.cli import main
+from trireme.cli import main, processes
 from trireme.cli.plugin_development import init, project_file, run, sample_pods, source_changes, taken_names
 from trireme.framework import release
 from trireme.v1 import insight_pb2, plugin_pb2
 from trireme.v1.scheduler_explanation_pb2 import PendingPod, PodWait, SchedulerExplanation
+from trireme_kube.client.rest.errors import ApiUnreachable
 
 _ROOT = Path(__file__).resolve().parents[3]
 _MINIMAL = {"name": "MyPlugin", "run": ["./serve", "--listen", "{address}"]}
@@ -278,7 +281,8 @@ def test_a_plugin_that_binds_comes_before_the_default_one(tmp_path: Path) -> Non
     enabled = [{"name": "Mine"}, {"name": "DefaultBinder"}]
     assert profile["plugins"] == {"bind": {"enabled": enabled, "disabled": [{"name": "*"}]}}
     assert profile["pluginConfig"] == [{"name": "Mine", "args": {"a": 1}}]
-    assert yaml.safe_load(Path(flags[3]).read_text())["remotePlugins"][0]["extensionPoints"] == ["bind"]
+    (remote,) = yaml.safe_load(Path(flags[3]).read_text())["remotePlugins"]
+    assert remote == {"name": "Mine", "address": "127.0.0.1:1", "extensionPoints": ["bind"]}
 
 
 def test_a_plugin_that_orders_the_queue_takes_the_place_of_the_priorities(tmp_path: Path) -> None:
@@ -302,11 +306,12 @@ def test_the_plugins_refusals_and_scores_are_shown() -> None:
         refusal.status.plugin, refusal.status.messages[:] = plugin, [message]
     for plugin in ("Mine", "ImageLocality"):
         found.score_plugins.add(name=plugin, weight=1)
-    found.feasible_nodes.add(name="n6", scores=[10, 0])
-    found.feasible_nodes.add(name="n8", scores=[70, 0])
+    found.feasible_nodes.add(name="n8", scores=[70, 0], total=70)
+    found.feasible_nodes.add(name="n6", scores=[10, 5], total=15)
     assert sample_pods.evaluation_lines("Mine", found) == [
         "  refuses 6 of 9 nodes: closed (n0, n1, n2, n3, n4 …)",
         "  scores 2 nodes: n8 70, n6 10",
+        "  the next pod would go to n8, without these scores to n6",
     ]
     assert sample_pods.evaluation_lines("Other", found) == ["  refuses none of 9 nodes"]
     failed = insight_pb2.ExplainResponse(insight_error="no class")
@@ -365,6 +370,41 @@ async def test_a_build_that_fails_after_a_start_that_failed_does_not_say_that_an
     assert "exit code 1 before it served" in output
     assert "build ended with exit code 1" in output
     assert "goes on" not in output
+
+
+async def test_arguments_that_the_plugin_refuses_are_named_before_a_scheduler_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If this fails, the author waits for a scheduler that has ended, and finds the reason in its log alone."""
+    command = [sys.executable, str(_ROOT / "examples/plugin-python/maintenance.py"), "--listen", "{address}"]
+    document = {"name": "Maintenance", "run": command, "args": {"lable": "example.com/down"}}
+    started = run.PluginRun(load(tmp_path, document), 1, tmp_path / "run")
+    assert not await started._build_and_show()
+    said = "args.lable: unknown field (from the plugin; args: in trireme-plugin.yaml). The scheduler was not started.\n"
+    assert said in capsys.readouterr().out
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("cluster_ends_first", [True, False])
+async def test_a_scheduler_that_ends_ends_the_wait_for_samples_with_its_log(
+    tmp_path: Path, cluster_ends_first: bool
+) -> None:
+    """If this fails, the author waits half a minute, and reads that nothing answers."""
+    log = run._LogFile(tmp_path / "scheduler.log")
+    command = ["sh", "-c", "echo ready; echo frontend: the reason; sleep 0.2; exit 3"]
+    up = processes.Process("scheduler", command, log, ready="ready")
+    await up.start()
+
+    async def show() -> None:
+        if cluster_ends_first:
+            raise ApiUnreachable("Cannot connect", sent=False)
+        await asyncio.sleep(60)
+
+    with pytest.raises(run._StartError) as raised:
+        await asyncio.wait_for(run._unless_ended(up, show(), tmp_path), 30)
+    first, *log_lines = str(raised.value).splitlines()
+    assert first == "the scheduler ended with exit code 3; the end of its log:"
+    assert log_lines == ["scheduler | ready", "scheduler | frontend: the reason"]
 
 
 @pytest.mark.parametrize("known", ["another", "the same", "none"])

@@ -1,14 +1,15 @@
-"""`trireme plugin init`: the repository of a new plugin, from the template of a language.
+"""Writes the repository of a new plugin: code, tests, Makefile, image, manifest.
 
-A template is a folder of `templates/`; each of its files ends with `.template`, so that no tool takes it for code of
-Trireme. Words such as PLUGIN_NAME are replaced, in the names of files too, and lines for other extension points than
-those of the plugin are left out. The packages of the SDK are copied into the new repository's `packages/`, so that it
-builds without anything else of Trireme. In a checkout they are built first, unless those that are there are of the
-present sources; packages of another folder are taken as they are.
+Its `packages/` has the packages of the SDK, so that it builds without anything else of Trireme. In a checkout they are
+built first, if their sources have changed; packages of another folder are taken as they are.
 
 Tests: tests/unit/cli/test_plugin_development.py, tests/e2e/test_plugin_tutorials.py,
 tests/e2e/test_plugin_templates.py.
 """
+
+# A template is a folder of `templates/`; each of its files ends with `.template`, so that no tool takes it for code of
+# Trireme. Words such as PLUGIN_NAME are replaced, in the names of files too, and lines for other extension points than
+# those of the plugin are left out.
 
 # Also change: docs/plugin-project.md.
 

@@ -18,10 +18,13 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
+import orjson
 import yaml
+from google.protobuf import message
+from grpc import aio
 
 from trireme.cli import frontend_connection, processes
 from trireme.cli.plugin_development import project_file, sample_pods, source_changes
@@ -30,7 +33,8 @@ from trireme.framework import plugin_spec
 from trireme.plugin_api import plugin_info_validation
 from trireme.registry import default_profile
 from trireme.registry.in_tree import IN_TREE
-from trireme.remote import remote_client
+from trireme.remote import plugin_control, remote_client, remote_endpoint
+from trireme.rpc import dialing
 from trireme.v1 import plugin_pb2
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
@@ -38,7 +42,8 @@ from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 _POLL_SECONDS = 0.5
 _START_SECONDS = 60.0
 _HANDSHAKE_SECONDS = 10.0
-_DEADLINE = "5s"
+# Of the scheduler's log, how many lines are shown if it ends.
+_LOG_LINES = 5
 
 
 class _StartError(Exception):
@@ -117,11 +122,12 @@ class PluginRun:
         try:
             info, address = await self._start_plugin()
             run_folder = self._folder / str(self._builds)
-            await self._start_scheduler(run_folder, info, address)
+            up = await self._start_scheduler(run_folder, info, address)
             points = ", ".join(_profile_points(info))
             say(f"{project.name} {info.version} takes part: {points}".replace("  ", " "))
             say(f"  export KUBECONFIG={_kubeconfig(run_folder)}")
-            await sample_pods.show(project, _kubeconfig(run_folder), run_folder / "admin.sock", say)
+            showing = sample_pods.show(project, _kubeconfig(run_folder), run_folder / "admin.sock", say)
+            await _unless_ended(up, showing, run_folder)
         except _StartError as error:
             say(f"{error}")
             await self._stop()  # half of a start is of no use
@@ -181,14 +187,43 @@ class PluginRun:
                 break
             await asyncio.sleep(0.1)
         try:
-            return await remote_client.handshake(self._project.name, address, deadline_seconds=_HANDSHAKE_SECONDS)
+            info = await remote_client.handshake(self._project.name, address, deadline_seconds=_HANDSHAKE_SECONDS)
+            await self._check_arguments(address)
         except remote_client.HandshakeError as error:
             raise _StartError(str(error)) from error
+        return info
 
-    async def _start_scheduler(self, folder: pathlib.Path, info: plugin_pb2.PluginInfo, address: str) -> None:
+    async def _check_arguments(self, address: str) -> None:
+        """Ask the plugin whether it takes the arguments, as a scheduler does at its start.
+
+        A plugin that does not answer is left to the scheduler. Raises: _StartError: it refuses them.
+        """
+        try:
+            args_json = orjson.dumps(self._project.args, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+        except TypeError as error:
+            raise _StartError(f"args: {error}") from error
+        request = plugin_pb2.ConfigureRequest(
+            plugin=self._project.name,
+            profile=defaults.DEFAULT_SCHEDULER_NAME,
+            args_json=args_json,
+            feature_gates=inspection.feature_gates([]).all(),
+        )
+        connection = dialing.Dialer(None).open(address, remote_endpoint.OPTIONS)
+        try:
+            with contextlib.suppress(message.DecodeError, aio.AioRpcError):
+                await plugin_control.configure(connection.channel, [request], 1, _HANDSHAKE_SECONDS)
+        except plugin_control.ConfigurationRefused as error:
+            where = f"from the plugin; args: in {project_file.FILE_NAME}"
+            raise _StartError(f"{error.reason} ({where}). The scheduler was not started.") from error
+        finally:
+            await connection.close()
+
+    async def _start_scheduler(
+        self, folder: pathlib.Path, info: plugin_pb2.PluginInfo, address: str
+    ) -> processes.Process:
         """Start a scheduler and a cluster in which the plugin takes part. Raises: _StartError."""
         files = _write_configuration(folder, info, self._project.args, address)
-        log = _LogFile(folder / "scheduler.log")
+        log = _LogFile(_scheduler_log(folder))
         program = "import sys; from trireme.cli.main import main; sys.exit(main())"
         flags = ["up", "--nodes", str(self._nodes), *files]
         command = [sys.executable, "-u", "-c", program, *flags]
@@ -198,8 +233,8 @@ class PluginRun:
         try:
             await up.start(environment)
         except RuntimeError as error:
-            last = log.path.read_text().splitlines()[-3:] if log.path.exists() else []
-            raise _StartError("\n".join((str(error), *last))) from error
+            raise _scheduler_error(str(error), folder) from error
+        return up
 
     async def _wait_for_change(self, before: source_changes.Snapshot) -> None:
         """Wait until files have changed, and then are still for a moment; says which."""
@@ -243,6 +278,34 @@ def run(options: argparse.Namespace) -> int:
 
 async def _run(project: project_file.Project, options: argparse.Namespace, folder: pathlib.Path) -> int:
     return await PluginRun(project, options.nodes, folder).run(once=options.once)
+
+
+async def _unless_ended(up: processes.Process, work: Coroutine[Any, Any, None], folder: pathlib.Path) -> None:
+    """Do the work while the scheduler runs. Raises: _StartError: it ends before; and what the work raises."""
+    working, ended = asyncio.create_task(work), asyncio.create_task(up.wait_until_ended())
+    try:
+        await asyncio.wait((working, ended), return_when=asyncio.FIRST_COMPLETED)
+        if working.done() and isinstance(working.exception(), ApiUnreachable):
+            await asyncio.wait((ended,), timeout=processes.STOP_SECONDS)  # its cluster ends before it
+        if ended.done():
+            await up.stop()  # it reads the rest of its output
+            raise _scheduler_error(f"the scheduler {processes.end_text(ended.result())}", folder)
+        await working
+    finally:
+        working.cancel()
+        ended.cancel()
+        await asyncio.gather(working, ended, return_exceptions=True)
+
+
+def _scheduler_error(text: str, folder: pathlib.Path) -> _StartError:
+    """The error of a scheduler that has ended, with the last lines of its log."""
+    log = _scheduler_log(folder)
+    last = log.read_text().splitlines()[-_LOG_LINES:] if log.exists() else []
+    return _StartError("\n".join((f"{text}; the end of its log:", *last)))
+
+
+def _scheduler_log(folder: pathlib.Path) -> pathlib.Path:
+    return folder / "scheduler.log"
 
 
 def _kubeconfig(folder: pathlib.Path) -> pathlib.Path:
@@ -291,7 +354,6 @@ def _trireme_document(info: plugin_pb2.PluginInfo, address: str) -> Mapping[str,
         "name": info.name,
         "address": address,
         "extensionPoints": _profile_points(info),
-        "deadline": _DEADLINE,
     }
     return {
         "apiVersion": trireme_configuration.API_VERSION,

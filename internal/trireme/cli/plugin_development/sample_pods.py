@@ -120,9 +120,20 @@ def evaluation_lines(plugin: str, found: insight_pb2.ExplainResponse) -> list[st
     if scores:
         best = ", ".join(f"{node} {score}" for score, node in sorted(scores, reverse=True)[:_SHOWN_NODES])
         lines.append(f"  scores {len(scores)} nodes: {best}{' …' if len(scores) > _SHOWN_NODES else ''}")
+        without = _best_without(found, column)
+        lines.append(f"  the next pod would go to {found.feasible_nodes[0].name}, without these scores to {without}")
     if not lines:
         lines.append(f"  refuses none of {found.node_count} nodes")
     return lines
+
+
+def _best_without(found: insight_pb2.ExplainResponse, column: Sequence[int]) -> str:
+    """The node with the highest total of the other plugins' scores; of equal ones the one that is chosen now."""
+
+    def total(node: insight_pb2.FeasibleNode) -> int:
+        return node.total - sum(node.scores[number] * found.score_plugins[number].weight for number in column)
+
+    return max(found.feasible_nodes, key=total).name
 
 
 async def wait_for_placements(
