@@ -79,7 +79,8 @@ async def run(options: argparse.Namespace) -> None:
             await asyncio.sleep(5)
             print(f"idle: {await measure(here, insight, metrics, options.seconds / 2)}", flush=True)
             await here.create_pods(
-                installation.pod(f"waits-{number}", cpu=f"{1000 + number % CLASSES}") for number in range(options.waiting)
+                installation.pod(f"waits-{number}", cpu=f"{1000 + number % CLASSES}")
+                for number in range(options.waiting)
             )
             await asyncio.sleep(5)
             print(f"{options.waiting} pods wait: {await measure(here, insight, metrics, options.seconds)}")
