@@ -23,7 +23,7 @@ from tests.e2e import admin_socket, clusters, forgetful, installation, prometheu
 from tests.e2e.installation import pod
 from tools.controlplane import launcher, ports
 
-pytestmark = [pytest.mark.timeout(400), prometheus_server.needs_prometheus]
+pytestmark = [pytest.mark.timeout(500), prometheus_server.needs_prometheus]
 
 # What stands for ranges of time in the alerts: their end is otherwise noticed after as long.
 _RANGES = {"5m": "6s", "10m": "8s", "15m": "20s", "30m": "6s", "1h": "10s", "6h": "10s"}
