@@ -495,7 +495,7 @@ def test_every_alert_has_a_fault() -> None:
 async def test_alerts_fire_while_a_fault_lasts_and_clear_when_it_is_over(
     tmp_path: pathlib.Path, cluster: clusters.OpenCluster
 ) -> None:
-    """If this fails, an operator is not told of a fault, or goes on being told when it is over."""
+    """If this fails, no alert names a fault, or one goes on firing when it is over."""
     async with cluster(nodes=_NODES, cpu=_CPU) as here:
         seen = Watched(here, tmp_path)
         async with seen.running():
