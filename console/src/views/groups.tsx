@@ -89,8 +89,8 @@ export function GroupsView() {
       {data && data.groups.length > 0 && (
         <>
           <Answer>
-            {count(data.groups.filter((group) => standing(group) === 2).length)} of {plural(data.groups.length, "group")} waits for
-            nodes.
+            Waiting for nodes: {count(data.groups.filter((group) => standing(group) === 2).length)} of{" "}
+            {plural(data.groups.length, "group")}.
           </Answer>
           <Panel title="Groups">
             <RowTable label="Groups of pods" columns={COLUMNS} rows={data.groups} rowKey={(group) => `${group.namespace}/${group.name}`} />
