@@ -11,6 +11,11 @@ export function Pill({ tone, children }: { tone: Tone; children: ComponentChildr
   return <span class={`pill ${tone}`}>{children}</span>;
 }
 
+// A page's first line: the answer to the question that it is opened for.
+export function Answer({ children }: { children: ComponentChildren }) {
+  return <p class="answer">{children}</p>;
+}
+
 export function Panel(props: { title: string; note?: ComponentChildren; id?: string; children: ComponentChildren }) {
   return (
     <section class="panel" aria-label={props.title} id={props.id}>

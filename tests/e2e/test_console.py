@@ -315,7 +315,8 @@ def _views(world: consoles.World) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("axe")
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False)])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280, 1920])
 def test_axe_finds_nothing_and_nothing_overflows(world: consoles.World, width: int, dark: bool) -> None:
     """Somebody could not read the page, or not use it with a keyboard, a screen reader or a telephone."""
     problems = {}
@@ -328,6 +329,49 @@ def test_axe_finds_nothing_and_nothing_overflows(world: consoles.World, width: i
             if found or overflow > 0:
                 problems[path] = [*found, *([f"{overflow} pixels too wide"] if overflow > 0 else [])]
     assert problems == {}
+
+
+def test_a_page_begins_with_the_answer_to_its_question(world: consoles.World) -> None:
+    """A reader would have to look for it in the panels."""
+    found = {}
+    with world.browser.page() as page:
+        for path, shown in _views(world).items():
+            page.goto(f"{world.console}/#/{path}")
+            page.locator(shown).first.wait_for()
+            found["pod" if path.startswith("pods/") else path] = page.locator("main h1 + *").first.inner_text()
+    assert re.search(r"^\d+ pods? in the queue, beside \d+ on nodes\.$", found[""])
+    assert re.search(r"^\d+ pods? in the queue, for \d+ reasons?\.$", found["pending"])
+    assert found["pod"] == "Waits for a node."
+    assert found["nodes"].startswith("12 nodes: ")
+    assert re.search(r"^\d+ of 110 pods on it\.$", found["nodes/node-1"])
+    assert "nominated to a node" in found["preemptions"]
+    assert found["scheduler"] == "A leader schedules, and all replicas and plugins answer."
+    assert found["simulation"] == "What would happen after a change: nothing is carried out."
+
+
+# What a keyboard should reach, in the page as it is shown now; those that it has reached are marked.
+_REACHABLE = """() => [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")]
+    .filter((each) => each.checkVisibility() && !each.disabled && each.tabIndex >= 0)"""
+_MISSED = (
+    f"""() => ({_REACHABLE})().filter((each) => !each.dataset.reached).map((each) => each.outerHTML.slice(0, 100))"""
+)
+_MARK = "() => { document.activeElement.dataset.reached = 'yes'; }"
+
+
+def test_all_that_can_be_used_is_reached_by_the_tab_key(world: consoles.World) -> None:
+    """Somebody without a mouse could not use it."""
+    missed = {}
+    with world.browser.page() as page:
+        for path, shown in _views(world).items():
+            page.goto(f"{world.console}/#/{path}")
+            page.locator(shown).first.wait_for()
+            # The browser stops at a few places more, such as what can be scrolled.
+            for _ in range(page.evaluate(f"() => ({_REACHABLE})().length") + 20):
+                page.keyboard.press("Tab")
+                page.evaluate(_MARK)
+            if found := page.evaluate(_MISSED):
+                missed[path] = found
+    assert missed == {}
 
 
 def test_pages_load_from_their_server_alone_and_violate_no_policy(world: consoles.World) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import jsonschema
 import pytest
+import yaml
 
 from tests.e2e import clusters, installation
 from tests.e2e.installation import pod
@@ -26,6 +27,41 @@ metadata: {name: asked, namespace: default}
 spec:
   containers: [{name: c, image: i, resources: {requests: {cpu: "1000"}}}]
 """
+
+
+def _every_kind() -> str:
+    """A file with each kind that makes pods, a claim that one uses, and a group without pods."""
+    spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "10m"}}}]}
+    large = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1000"}}}]}
+
+    def template(name: str, spec: Any, **more: Any) -> Any:
+        return {"metadata": {"labels": {"app": name}}, "spec": {**spec, **more}}
+
+    def workload(kind: str, name: str, **fields: Any) -> Any:
+        selector = {"matchLabels": {"app": name}}
+        return "apps/v1", kind, name, {"selector": selector, "template": template(name, spec), **fields}
+
+    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    job = {"template": template("job", large, restartPolicy="Never")}
+    run = {"template": template("cron", spec, restartPolicy="Never")}
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}
+    documents = (
+        ("v1", "PersistentVolumeClaim", "claim", size),
+        ("v1", "Pod", "single", {**spec, "volumes": [volume]}),
+        workload("Deployment", "web", replicas=3),
+        workload("StatefulSet", "db", replicas=2, serviceName="db", volumeClaimTemplates=[_named("data", spec=size)]),
+        workload("DaemonSet", "agent"),
+        ("batch/v1", "Job", "job", {"parallelism": 2, "completions": 4, **job}),
+        ("batch/v1", "CronJob", "cron", {"schedule": "0 * * * *", "jobTemplate": {"spec": run}}),
+        ("scheduling.k8s.io/v1beta1", "PodGroup", "gang", {"schedulingPolicy": {"gang": {"minCount": 1}}}),
+    )
+    return yaml.safe_dump_all(
+        {"apiVersion": version, "kind": kind, **_named(name, spec=spec)} for version, kind, name, spec in documents
+    )
+
+
+def _named(name: str, **fields: Any) -> Any:
+    return {"metadata": {"name": name}, **fields}
 
 
 def check(schema: str, document: Any) -> None:
@@ -148,6 +184,19 @@ async def _check_scheduler(world: _World) -> None:
     (node, *_) = [each["metadata"]["name"] for each in await world.here.nodes()]
     for flags in (["--drain", node], ["-f", "-"]):
         check("simulate", await world.asked("simulate", *flags, text=_CHANGE, codes=(0, 1)))
+    # Seven beside the small pod, and eight.
+    many = await world.asked("simulate", "--how-many", "-", text=_CHANGE.replace("1000", "1"))
+    check("simulate", many)
+    assert many["capacity"]["pods"] == "15"
+    _check_every_kind(await world.asked("simulate", "-f", "-", text=_every_kind(), codes=(0, 1)))
+
+
+def _check_every_kind(answer: Any) -> None:
+    """Each document that makes pods has its verdict."""
+    check("simulate", answer)
+    verdicts = {each["kind"]: each["verdict"].removeprefix("VERDICT_") for each in answer["verdicts"]}
+    fitting = dict.fromkeys(("Pod", "Deployment", "StatefulSet", "DaemonSet", "CronJob"), "FITS")
+    assert verdicts == {**fitting, "Job": "DOES_NOT_FIT", "PodGroup": "NO_PODS"}
 
 
 async def _check_http(url: str) -> None:

@@ -38,6 +38,11 @@ EXPECTED = {
     ("trireme-bind", "trireme.v1.BindPhase/Bind"),
 }
 
+_WITH_EXEMPLARS = (
+    "scheduler_scheduling_attempt_duration_seconds_bucket",
+    "scheduler_pod_scheduling_sli_duration_seconds_bucket",
+)
+
 
 @contextlib.asynccontextmanager
 async def _store(receiver: otlp_receiver.Receiver) -> AsyncIterator[str]:
@@ -116,22 +121,20 @@ async def test_exemplars_in_prometheus_name_the_traces_of_pods(
             async with prometheus_server.scraping(
                 here, tmp_path, targets, "--enable-feature=exemplar-storage"
             ) as prometheus:
-                found: list[str] = []
+                found: dict[str, set[str]] = {}
 
                 async def scraped() -> bool:
-                    query = {
-                        "query": "scheduler_scheduling_attempt_duration_seconds_bucket",
-                        "start": "0",
-                        "end": "4e9",
-                    }
+                    query = {"query": "{__name__=~'scheduler_.+_bucket'}", "start": "0", "end": "4e9"}
                     url = f"{prometheus}/api/v1/query_exemplars"
                     async with here.session.get(url, params=query) as response:
                         series = (await response.json())["data"]
-                    found[:] = [each["labels"]["trace_id"] for entry in series for each in entry["exemplars"]]
-                    return bool(found)
+                    for entry in series:
+                        traces = {each["labels"]["trace_id"] for each in entry["exemplars"]}
+                        found[entry["seriesLabels"]["__name__"]] = traces
+                    return found.keys() == set(_WITH_EXEMPLARS)
 
-                await installation.until(scraped, 30, lambda: "no exemplar")
-            (trace_id,) = set(found)
+                await installation.until(scraped, 30, lambda: f"exemplars: {found}")
+            (trace_id,) = set.union(*found.values())
             uid = (await here.pod("p"))["metadata"]["uid"]
 
             async def arrived() -> bool:

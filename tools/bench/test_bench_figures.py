@@ -259,10 +259,11 @@ def test_side_files_are_filled_in() -> None:
 def test_our_sides_are_complete() -> None:
     """A side would fail to start when the benchmark has been running for a while."""
     known = sides.read((BENCH / "sides.yaml").read_text())
-    names = dict.fromkeys(("python", "controlplane", "repository", "bench", "kubeconfig", "config", "directory"), "x")
+    places = "python", "controlplane", "repository", "bench", "kubeconfig", "config", "directory"
+    names = {**dict.fromkeys(places, "x"), "first_port": "1"}
     for side in sides.select(known, list(known)):
         assert all(sides.commands(side, names, [1] * sides.processes(side), {}))
-        sides.filled(side, side.configuration, {**names, "first_port": "1"})
+        sides.filled(side, side.configuration, names)
     assert known["limit"].undecided
     with pytest.raises(sides.SideError, match="no side is called 'limits'"):
         sides.select(known, ["limits"])

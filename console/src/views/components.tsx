@@ -4,7 +4,7 @@
 import { useView } from "../api.ts";
 import type { Components, Plugin, Replica } from "../documents.ts";
 import { count, plural, seconds } from "../format.ts";
-import { Empty, Panel, Pill, Waiting, type Tone } from "../parts.tsx";
+import { Answer, Empty, Panel, Pill, Waiting, type Tone } from "../parts.tsx";
 
 const BREAKERS: Record<string, Tone> = { closed: "ok", "half-open": "warn", open: "bad" };
 
@@ -114,6 +114,13 @@ function Plugins({ plugins }: { plugins: Plugin[] }) {
   );
 }
 
+function health(data: Components): string {
+  const behind = data.replicas.filter((replica) => !replica.inStep).length;
+  const failing = data.plugins.filter((plugin) => plugin.health !== "ok").length;
+  if (!behind && !failing) return "A leader schedules, and all replicas and plugins answer.";
+  return `${count(behind)} of ${plural(data.replicas.length, "replica")} not in step, ${count(failing)} of ${plural(data.plugins.length, "plugin")} not well.`;
+}
+
 export function ComponentsView() {
   const { data, error } = useView<Components>("v1/components", 1500);
   return (
@@ -125,6 +132,7 @@ export function ComponentsView() {
       )}
       {data && data.reportsScheduler && (
         <>
+          <Answer>{health(data)}</Answer>
           <dl class="facts">
             <div>
               <dt>Leader</dt>

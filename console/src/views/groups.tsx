@@ -4,7 +4,7 @@
 import { useView } from "../api.ts";
 import type { Group } from "../documents.ts";
 import { count, plural } from "../format.ts";
-import { Empty, Meter, Panel, Pill, RowTable, State, Waiting, type Column } from "../parts.tsx";
+import { Answer, Empty, Meter, Panel, Pill, RowTable, State, Waiting, type Column } from "../parts.tsx";
 
 function queuedOf(group: Group): number {
   return Object.values(group.queued).reduce((sum, pods) => sum + pods, 0);
@@ -87,9 +87,15 @@ export function GroupsView() {
         </Empty>
       )}
       {data && data.groups.length > 0 && (
-        <Panel title="Groups" note={plural(data.groups.length, "group")}>
-          <RowTable label="Groups of pods" columns={COLUMNS} rows={data.groups} rowKey={(group) => `${group.namespace}/${group.name}`} />
-        </Panel>
+        <>
+          <Answer>
+            Waiting for nodes: {count(data.groups.filter((group) => standing(group) === 2).length)} of{" "}
+            {plural(data.groups.length, "group")}.
+          </Answer>
+          <Panel title="Groups">
+            <RowTable label="Groups of pods" columns={COLUMNS} rows={data.groups} rowKey={(group) => `${group.namespace}/${group.name}`} />
+          </Panel>
+        </>
       )}
     </>
   );

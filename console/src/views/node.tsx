@@ -3,7 +3,7 @@
 import { useView } from "../api.ts";
 import type { NodeDocument, PodOnNode } from "../documents.ts";
 import { age, amount, amountWithUnit, count, plural, podHref, taintText } from "../format.ts";
-import { Empty, Failure, Meter, Panel, Pill, RowTable, Waiting, type Column } from "../parts.tsx";
+import { Answer, Empty, Failure, Meter, Panel, Pill, RowTable, Waiting, type Column } from "../parts.tsx";
 import { clock } from "../store.ts";
 
 const COLUMNS: Column<PodOnNode>[] = [
@@ -50,9 +50,12 @@ export function NodeView({ name }: { name: string }) {
   return (
     <>
       <h1 class="name">{name}</h1>
+      <Answer>
+        {count(data.podCount)} of {plural(data.allowedPods, "pod")} on it{data.unschedulable ? "; no more may come: it is cordoned" : ""}.
+      </Answer>
       {error && <Failure error={error} />}
       <div class="columns">
-        <Panel title="Resources" note={plural(data.podCount, "pod")}>
+        <Panel title="Resources">
           <table class="plain">
             <thead>
               <tr>

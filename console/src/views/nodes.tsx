@@ -6,7 +6,7 @@ import type { Explanation } from "../documents.ts";
 import { amount, amountWithUnit, count, nodeHref, percent, plural, podHref, taintText } from "../format.ts";
 import { share, useNodes, useResourceNames, type NodeRow } from "../node_data.ts";
 import { NodeMap } from "../node_map.tsx";
-import { Empty, Failure, Meter, Panel, Pill, RowTable, Waiting, type Column } from "../parts.tsx";
+import { Answer, Empty, Failure, Meter, Panel, Pill, RowTable, Waiting, type Column } from "../parts.tsx";
 
 const ZONE = "topology.kubernetes.io/zone";
 
@@ -120,7 +120,10 @@ export function NodesView({ pod }: { pod: string }) {
         <Empty title="The cluster has no nodes">Pods wait until there is one.</Empty>
       ) : (
         <>
-          <Panel title="Map" note={`${plural(rows.length, "node")} · ${totals(rows, "cpu")} · ${totals(rows, "memory")}`}>
+          <Answer>
+            {plural(rows.length, "node")}: {totals(rows, "cpu")}, {totals(rows, "memory")}.
+          </Answer>
+          <Panel title="Map">
             <div class="controls">
               <label>
                 Colour by{" "}

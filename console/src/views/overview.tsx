@@ -6,7 +6,7 @@ import type { Overview, Pending } from "../documents.ts";
 import { count, plural, rate, seconds } from "../format.ts";
 import { moment } from "../moment.ts";
 import { overviewFailure, useOverview } from "../overview_data.ts";
-import { Empty, Failure, Panel } from "../parts.tsx";
+import { Answer, Empty, Failure, Panel } from "../parts.tsx";
 import { useStore } from "../store.ts";
 import { ReasonList } from "./reasons.tsx";
 
@@ -75,6 +75,11 @@ export function OverviewView() {
   return (
     <>
       <h1>Overview</h1>
+      <Answer>
+        {overview.cluster.queued
+          ? `${plural(overview.cluster.queued, "pod")} in the queue, beside ${count(overview.cluster.pods)} on nodes.`
+          : `Each pod has a node: ${plural(overview.cluster.pods, "pod")} on ${plural(overview.cluster.nodes, "node")}.`}
+      </Answer>
       <Figures overview={overview} />
       {recorded && <p class="note">A recording has the cluster, the queue and the decisions, but no throughput and no latency.</p>}
       {!overview.reportsScheduler && !recorded && (

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { request, usePolled, useView } from "../api.ts";
 import type { Explanation, Pending, PendingPod, PodsOfReason, WaitReason } from "../documents.ts";
 import { age, count, plural, podHref } from "../format.ts";
-import { Empty, Panel, RowTable, State, Waiting, type Column } from "../parts.tsx";
+import { Answer, Empty, Panel, RowTable, State, Waiting, type Column } from "../parts.tsx";
 import { clock, useStore } from "../store.ts";
 import { ReasonList, reasonTitle } from "./reasons.tsx";
 import { Refusals } from "./refusals.tsx";
@@ -95,11 +95,16 @@ export function PendingView({ open }: { open: string }) {
     <>
       <h1>Pending pods</h1>
       {!data && <Waiting error={error} />}
+      {data && data.total > 0 && (
+        <Answer>
+          {plural(data.total, "pod")} in the queue, for {plural(data.reasons.length, "reason")}.
+        </Answer>
+      )}
       {data && data.total === 0 && (
         <Empty title="No pod is waiting">Each pod has found a node. A pod that waits longer than a moment appears here.</Empty>
       )}
       {data && data.total > 0 && (
-        <Panel title="By reason" note={`${plural(data.total, "pod")}, ${plural(data.reasons.length, "reason")}`}>
+        <Panel title="By reason">
           <ReasonList reasons={data.reasons} open={open} toggle={toggle} />
         </Panel>
       )}

@@ -143,7 +143,7 @@ export function PodView({ namespace, name }: { namespace: string; name: string }
   const proposals = useSimulated(`${path}/explanation`, explanation, "proposals");
   const preemption = useSimulated(`${path}/explanation`, explanation, "preemption");
   const announced = useRef("");
-  const status = explanation ? (explanation.nodeName ? `on node ${explanation.nodeName}` : "waits for a node") : "";
+  const status = explanation ? (explanation.nodeName ? `On node ${explanation.nodeName}.` : "Waits for a node.") : "";
   useEffect(() => {
     announced.current = status;
   }, [status]);
@@ -153,7 +153,7 @@ export function PodView({ namespace, name }: { namespace: string; name: string }
         <span class="faint">{namespace}/</span>
         {name}
       </h1>
-      <p class="visually-hidden" role="status">
+      <p class="answer" role="status">
         {status}
       </p>
       {error && <Failure error={error} />}

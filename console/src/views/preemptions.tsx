@@ -4,7 +4,7 @@ import { useView } from "../api.ts";
 import type { Preemption, Preemptions } from "../documents.ts";
 import { age, count, plural, podHref, preciseTime } from "../format.ts";
 import { moment } from "../moment.ts";
-import { Empty, Panel, RowTable, Waiting, type Column } from "../parts.tsx";
+import { Answer, Empty, Panel, RowTable, Waiting, type Column } from "../parts.tsx";
 import { clock, useStore } from "../store.ts";
 import { NodeName } from "./refusals.tsx";
 
@@ -48,10 +48,12 @@ export function PreemptionsView() {
       <h1>Preemptions</h1>
       {!data && <Waiting error={error} />}
       {data && (
-        <Panel
-          title="Last preemptions"
-          note={`${plural(data.evicting, "victim")} leaving, ${plural(data.nominated, "pod")} nominated to a node`}
-        >
+        <Answer>
+          {plural(data.nominated, "pod")} nominated to a node, {plural(data.evicting, "victim")} leaving.
+        </Answer>
+      )}
+      {data && (
+        <Panel title="Last preemptions">
           {data.preemptions.length ? (
             <RowTable label="Preemptions" columns={COLUMNS} rows={data.preemptions} rowKey={(each) => String(each.number)} />
           ) : (

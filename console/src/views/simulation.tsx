@@ -6,7 +6,7 @@ import { useState } from "preact/hooks";
 import { ApiError, request } from "../api.ts";
 import type { Simulated } from "../documents.ts";
 import { count, plural } from "../format.ts";
-import { Empty, Failure, Panel, RowTable } from "../parts.tsx";
+import { Answer, Empty, Failure, Panel, RowTable } from "../parts.tsx";
 import { NodeName } from "./refusals.tsx";
 
 const KINDS = { drain: "drain nodes", add: "add nodes", scale: "scale a Deployment" } as const;
@@ -73,7 +73,8 @@ export function SimulationView() {
   return (
     <>
       <h1>Simulation</h1>
-      <Panel title="What if" note="nothing is carried out">
+      <Answer>What would happen after a change: nothing is carried out.</Answer>
+      <Panel title="What if">
         <form class="controls" onSubmit={(event) => (event.preventDefault(), void simulate())}>
           <label>
             Change{" "}

@@ -50,6 +50,11 @@ def of_configuration(
     return (kind or SchedulerMetrics)(completed.profiles, clock, groups=groups, placements=placements)
 
 
+def attempts_label(pod: queued_pod.QueuedPodInfo) -> str:
+    """How often the pod was tried, as a label: large numbers are one value."""
+    return str(pod.attempts) if pod.attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
+
+
 class SchedulerMetrics:
     """Records what the frontend does in its instruments. Implements scheduling's Observer.
 
@@ -142,11 +147,9 @@ class SchedulerMetrics:
         values = (SCHEDULED, pod.record.profile)
         self.instruments.schedule_attempts.add(values)
         self.instruments.attempt_seconds.observe(now - pod.popped_at, values)
-        attempts = pod.attempts
-        self.instruments.attempts_of_bound.observe(attempts)
+        self.instruments.attempts_of_bound.observe(pod.attempts)
         if pod.initial_attempt_timestamp:
-            label = str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
-            self.instruments.sli_seconds.observe(now - pod.initial_attempt_timestamp, (label,))
+            self.instruments.sli_seconds.observe(now - pod.initial_attempt_timestamp, (attempts_label(pod),))
         if pod.flushed:
             self.instruments.after_flush.add()
             self._add_missed_wake_ups(pod.rejectors, 1, "flush")

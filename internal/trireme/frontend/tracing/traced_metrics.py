@@ -49,6 +49,9 @@ class TracedMetrics(scheduler_metrics.SchedulerMetrics):
         super().on_pod_bound(pod, now)
         if trace_id := self.traces.end(pod, now):
             self._note_trace(pod, scheduler_metrics.SCHEDULED, trace_id, now)
+            if pod.initial_attempt_timestamp:
+                seconds, label = now - pod.initial_attempt_timestamp, scheduler_metrics.attempts_label(pod)
+                self.instruments.sli_seconds.note_trace(seconds, (label,), f"{trace_id:032x}", now)
 
     def _note_trace(self, pod: queued_pod.QueuedPodInfo, result: str, trace_id: int, now: float) -> None:
         """Name the trace as an exemplar of the attempt's duration."""
