@@ -178,7 +178,7 @@ async def test_phases_of_a_release_take_the_description_of_a_plugin_for_groups(w
 async def test_a_scheduler_of_a_release_takes_a_plugin_without_the_point_that_it_does_not_know(
     wheel: Path, tmp_path: Path
 ) -> None:
-    """If this fails, a plugin cannot be updated before its scheduler is. One that judges groups alone has nothing left."""
+    """If this fails, a plugin cannot be updated before its scheduler is. One for groups alone has nothing left."""
     async with on_the_sdk(_GroupsAndPods(), tmp_path, "both.sock") as address:
         assert await _with_the_wheel(wheel, tmp_path, _HANDSHAKE, address) == ("[4]", "")
     async with on_the_sdk(_Groups(), tmp_path, "groups.sock") as address:

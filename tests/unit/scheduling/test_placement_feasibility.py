@@ -72,7 +72,7 @@ async def _tried_of_classes(plugin: Scripted, members: int, minimum: int = 1, ro
 
 async def test_a_call_is_about_more_and_more_pods_of_different_classes() -> None:
     """Two hundred such pods would be two hundred calls, each with all pods that were tried before."""
-    plugin = Scripted({number: WAITS for number in range(8)})
+    plugin = Scripted(dict.fromkeys(range(8), WAITS))
     cluster = await _tried_of_classes(plugin, 8)
     assert plugin.calls == [[0], [1], [2, 3], [4, 5, 6, 7], [8]]
     assert len(cluster.nodes) == 8

@@ -18,6 +18,7 @@ from trireme.snapshot import classes
 from trireme.v1 import core_pb2, resource_pb2
 from trireme_kube.apimachinery import quantity
 
+
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:
     """The request of the claim that is for a resource of a container."""

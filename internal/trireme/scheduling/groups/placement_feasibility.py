@@ -1,8 +1,8 @@
 """PlacementFeasible: whether a group may still fit in the placement that it is tried in.
 
 The plugins are called before the first pod of the group (or the first group of a group of groups) is tried there, and
-after each. Pods of one class are tried together, and for a remote plugin several classes: it gets the steps in one call.
-The outcome is that of one call a step.
+after each. Pods of one class are tried together, and for a remote plugin those of several: it gets the steps in one
+call. The outcome is that of one call a step.
 
 Source: pkg/scheduler/framework/runtime/framework.go RunPlacementFeasiblePlugins, pkg/scheduler/algorithm_podgroup.go
 podGroupPotentiallyFeasible.
