@@ -164,10 +164,10 @@ def _derived(draw: random.Random, case: Json) -> None:
 
 def _node_allocatable(draw: random.Random, case: Json) -> None:
     """Devices stand for resources of the node, and cost some."""
-    for _, device in _devices_of(case):
+    for entry, device in _devices_of(case):
         if draw.random() < 0.5:
             device["nodeAllocatableResources"] = {
-                name: _resource(draw, name)
+                name: _resource(draw, name, entry["spec"]["driver"])
                 for name in draw.sample(("cpu", "memory", "hugepages-2Mi"), draw.choice((1, 1, 2)))
             }
     for node in case["nodes"]:
@@ -198,15 +198,15 @@ def _node_allocatable(draw: random.Random, case: Json) -> None:
             pod.setdefault("status", {})["nodeAllocatableResourceClaimStatuses"] = [claim]
 
 
-def _resource(draw: random.Random, name: str) -> Json:
+def _resource(draw: random.Random, name: str, driver: str) -> Json:
     amounts = {"cpu": ("250m", "1", "3"), "memory": ("512Mi", "1G", "3Gi"), "hugepages-2Mi": ("2Mi", "64Mi")}[name]
     out: Json = {}
     if draw.random() < 0.7:
         mapping: Json = {"deviceMultiplier": draw.choice(amounts)}
         if draw.random() < 0.3:
-            mapping = {"capacityKey": draw.choice(("memory", "lanes", "nosuch"))}
+            mapping = {"capacityKey": draw.choice(("memory", "lanes", "nosuch", f"{driver}/memory", f"{driver}/lanes"))}
             if draw.random() < 0.6:
-                mapping["capacityMultiplier"] = draw.choice(("1", "0.5", "0.001", "3"))
+                mapping["capacityMultiplier"] = draw.choice(("1", "0.5", "0.001", "3", "-1"))
         out["mapping"] = mapping
     if not out or draw.random() < 0.4:
         overhead = {"perPod": draw.choice(amounts), "perContainer": draw.choice(amounts)}

@@ -14,10 +14,14 @@ NODES = 200
 class Frontend:
     """Follows nothing and schedules nothing: tests say what is in the cache."""
 
-    def __init__(self, dialer: dialing.Dialer | None = None, deadline_seconds: float = 30.0, release: str = "") -> None:
+    def __init__(
+        self,
+        dialer: dialing.Dialer | None = None,
+        deadline_seconds: float = 30.0,
+        configuration: snapshot_pb2.Configuration | None = None,
+    ) -> None:
         self.registry = class_registry.ClassRegistry()
         self.cache = cluster_cache.ClusterCache(self.registry)
-        configuration = snapshot_pb2.Configuration(release=release)
         hello = snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=1), config_hash=1, configuration=configuration)
         publisher = snapshot_publisher.SnapshotPublisher(self.cache, lambda: hello)
         self.links = follower_replicas.FollowerReplicas(

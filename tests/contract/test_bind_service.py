@@ -13,7 +13,15 @@ from grpc import aio
 from tests.contract import bind_cluster
 from tests.contract.bind_cluster import Bind, details
 from trireme.bind import binding_retries
-from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, plugin_pb2, plugin_pb2_grpc, status_pb2
+from trireme.v1 import (
+    bind_pb2,
+    bind_phase_pb2,
+    core_pb2,
+    plugin_pb2,
+    plugin_pb2_grpc,
+    snapshot_pb2,
+    status_pb2,
+)
 from trireme_kube.client.rest.errors import ApiError
 from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
 
@@ -341,6 +349,19 @@ async def test_a_frontend_of_a_distant_release_is_refused(bind: Bind) -> None:
         await bind.stub.Fence(request, timeout=20)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "configuration: the frontend is of release 99.0.0 and this process of" in str(caught.value.details())
+
+
+async def test_a_later_frontend_may_know_more_points_of_a_plugin(bind: Bind) -> None:
+    """A bind that is updated last would refuse all frontends because of one plugin."""
+    newer = plugin_pb2.ExtensionPoint.ValueType(99)
+    info = plugin_pb2.PluginInfo(name="P", extension_points=[plugin_pb2.EXTENSION_POINT_PRE_BIND, newer])
+    info.events_to_register.add(resource="NewKind", actions=["Rise"])
+    plugin = snapshot_pb2.RemotePlugin(name="P", endpoints=["127.0.0.1:1"], deadline_ms=1000, info=info)
+    config = bind_cluster.configuration(remote=[plugin], pre_bind=["P"])
+    config.profiles[0].plugin_sets.add(extension_point=newer).plugins.add(name="P")
+    await bind.stub.Fence(
+        bind_phase_pb2.FenceRequest(fence=bind.fence(), config_hash=79, configuration=config), timeout=20
+    )
 
 
 async def test_the_handshake_names_what_is_hosted(bind: Bind) -> None:

@@ -3,6 +3,7 @@
 The wheel of the SDK, with the generated contract, stands first on the plugin's path: none of the present code is in it.
 """
 
+import asyncio
 import json
 import os
 import subprocess
@@ -14,14 +15,41 @@ import grpc
 import pytest
 
 from tests.contract.contract_services import DEADLINE, ROOT
-from tests.contract.plugin_servers import fill
+from tests.contract.plugin_servers import fill, on_the_sdk
+from tests.helpers import config_starts
+from trireme import sdk
+from trireme.config import commandline
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
+from trireme.frontend import phase_configuration, plugin_checks
 from trireme.remote import remote_client, remote_plugins
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
 
 _RELEASED = Path(__file__).parent / "released"
 _PLUGINS = sorted(path.relative_to(_RELEASED) for path in _RELEASED.glob("*/*.py"))
+_WHEELS = sorted(path.relative_to(_RELEASED) for path in _RELEASED.glob("*/*.whl"))
+
+# What phases of a release do with the configuration that a frontend sends.
+_CONFIGURED = """
+import sys
+from trireme.plugin_api import plugin_info_validation
+from trireme.v1 import snapshot_pb2
+for remote in snapshot_pb2.Configuration.FromString(sys.stdin.buffer.read()).remote_plugins:
+    plugin_info_validation.check_plugin_info(remote.info)
+    print(list(remote.info.extension_points))
+"""
+# The handshake of a scheduler of a release.
+_HANDSHAKE = """
+import sys
+import grpc
+from trireme.plugin_api import plugin_info_validation
+from trireme.v1 import plugin_pb2, plugin_pb2_grpc
+with grpc.insecure_channel(sys.argv[1]) as channel:
+    stub = plugin_pb2_grpc.PluginServiceStub(channel)
+    (info,) = stub.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(), timeout=20).plugins
+plugin_info_validation.check_plugin_info(info)
+print(list(info.extension_points))
+"""
 
 
 @pytest.fixture(scope="module", params=_PLUGINS, ids=str)
@@ -94,3 +122,73 @@ def _configure(address: str) -> str:
             request = plugin_pb2.ConfigureRequest(plugin=info.name, profile="p", args_json=b"{}")
             assert not stub.Configure(request, timeout=DEADLINE).errors
     return str(info.name)
+
+
+def _completed(folder: Path, plugin: str, point: str) -> commandline.CompletedConfig:
+    """The start of a frontend with this plugin at this point."""
+    desk = config_starts.Desk(folder)
+    entry = f"{{name: {plugin}, addresses: ['127.0.0.1:1'], extensionPoints: [{point}]}}"
+    own = desk.write(
+        "own.yaml", f"apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\nremotePlugins: [{entry}]\n"
+    )
+    profile = f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: {plugin}}}]}}}}}}]"
+    return desk.configure(profile, f"--trireme-config={own}").completed
+
+
+async def _with_the_wheel(wheel: Path, folder: Path, code: str, *arguments: str, said: bytes = b"") -> tuple[str, str]:
+    """What code with a released contract prints, and what it ends with."""
+    environment = {**os.environ, "PYTHONPATH": str(_RELEASED / wheel)}
+    pipe = subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=folder
+    )
+    output, error = await process.communicate(said)
+    return output.decode().strip(), error.decode().strip().rpartition("\n")[2]
+
+
+class _Groups:
+    """Judges groups alone."""
+
+    info = sdk.Info("P")
+
+    def placement_feasible(self, call: sdk.Call, trial: sdk.PlacementTrial) -> sdk.Status | None:
+        return None
+
+
+class _GroupsAndPods(_Groups):
+    """Filters as well."""
+
+    def filter(self, call: sdk.Call, node: sdk.Node) -> sdk.Verdict:
+        return None
+
+
+@pytest.mark.parametrize("wheel", _WHEELS, ids=str)
+async def test_phases_of_a_release_take_the_description_of_a_plugin_for_groups(wheel: Path, tmp_path: Path) -> None:
+    """If this fails, no phase of the release before works for a frontend of this one, because of one plugin."""
+    points = [plugin_pb2.EXTENSION_POINT_FILTER, plugin_pb2.EXTENSION_POINT_PLACEMENT_FEASIBLE]
+    info = plugin_pb2.PluginInfo(name="P", extension_points=points)
+    sent = phase_configuration.make_configuration(_completed(tmp_path, "P", "filter"), {"P": info})
+    assert await _with_the_wheel(wheel, tmp_path, _CONFIGURED, said=sent.SerializeToString()) == ("[4]", "")
+    sent.remote_plugins[0].info.CopyFrom(info)
+    _, error = await _with_the_wheel(wheel, tmp_path, _CONFIGURED, said=sent.SerializeToString())
+    assert error.startswith("ValueError: extension_points[1]: 14 is not known here")
+
+
+@pytest.mark.parametrize("wheel", _WHEELS, ids=str)
+async def test_a_scheduler_of_a_release_takes_a_plugin_without_the_point_that_it_does_not_know(
+    wheel: Path, tmp_path: Path
+) -> None:
+    """If this fails, a plugin cannot be updated before its scheduler is. One for groups alone has nothing left."""
+    async with on_the_sdk(_GroupsAndPods(), tmp_path, "both.sock") as address:
+        assert await _with_the_wheel(wheel, tmp_path, _HANDSHAKE, address) == ("[4]", "")
+    async with on_the_sdk(_Groups(), tmp_path, "groups.sock") as address:
+        _, error = await _with_the_wheel(wheel, tmp_path, _HANDSHAKE, address)
+    assert error.startswith("ValueError: extension_points: there is none; allowed: ")
+
+
+async def test_a_released_plugin_is_not_taken_where_a_profile_has_it_judge_groups(address: str, tmp_path: Path) -> None:
+    """If this fails, the scheduler calls what is not there, or passes over a plugin that has to be asked."""
+    name = _configure(address)
+    info = await remote_client.handshake(name, address, deadline_seconds=DEADLINE)
+    with pytest.raises(ValueError, match="enables the plugin at placementFeasible, which is not among those"):
+        plugin_checks.check_profiles(info, _completed(tmp_path, name, "placementFeasible").profiles)

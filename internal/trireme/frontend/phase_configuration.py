@@ -15,6 +15,7 @@ from trireme.config import (
 )
 from trireme.framework import canaries, release
 from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.plugin_api import plugin_info_validation
 from trireme.scheduling import profile_roles
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
@@ -33,6 +34,9 @@ POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
     ExtensionPoint.POST_BIND: plugin_pb2.EXTENSION_POINT_POST_BIND,
     ExtensionPoint.PLACEMENT_FEASIBLE: plugin_pb2.EXTENSION_POINT_PLACEMENT_FEASIBLE,
 }
+
+# The name of the feature, in contract_features.
+_PLACEMENT_FEASIBLE = "placement-feasible"
 
 _FAILURE_POLICIES = {
     "Fail": snapshot_pb2.FAILURE_POLICY_FAIL,
@@ -128,7 +132,7 @@ def remote_plugin(
         failure_policy=_FAILURE_POLICIES[plugin.failure_policy],
         breaker_failures=plugin.circuit_breaker.failures,
         breaker_open_ms=round(plugin.circuit_breaker.open_for.seconds * 1000),
-        info=info,
+        info=None if info is None else _without_placement_feasible(info),
         configurations=configurations,
         shadow=plugin.compared_only,
         hedging=plugin.hedging,
@@ -145,3 +149,21 @@ def remote_plugin(
             )
         )
     return message
+
+
+def _without_placement_feasible(info: plugin_pb2.PluginInfo) -> plugin_pb2.PluginInfo:
+    """The description without the extension point that no phase calls, and without the feature that it is.
+
+    Phases of release 0.1.0 refuse both. A plugin that has no other point keeps them: no phase looks at its description.
+    """
+    points = [point for point in info.extension_points if point != plugin_pb2.EXTENSION_POINT_PLACEMENT_FEASIBLE]
+    if not points or len(points) == len(info.extension_points):
+        return info
+    out = plugin_pb2.PluginInfo()
+    out.CopyFrom(info)
+    out.extension_points[:] = points
+    out.required_features[:] = [name for name in info.required_features if name != _PLACEMENT_FEASIBLE]
+    if plugin_info_validation.REFUSING.isdisjoint(points):
+        # Events of a plugin that cannot refuse are refused as well; the queue has them from the handshake.
+        out.ClearField("events_to_register")
+    return out

@@ -57,7 +57,7 @@ class PluginClient:
         info = config.info
         if config.HasField("info"):
             try:
-                plugin_info_validation.check_plugin_info(info)
+                plugin_info_validation.check_configured_info(info)
             except ValueError as error:
                 raise ValueError(f"plugin {config.name}: info: {error}") from error
         self.name = config.name

@@ -109,6 +109,10 @@ class ObjectEventHandlers:
         before = None if known is None else getattr(known, kind.field)
         if before == entry or (before is not None and cluster_cache.is_older_version(before, entry)):
             return
+        if before is not None and kind.field in _GROUPS and before.metadata.uid != entry.metadata.uid:
+            # It was deleted and made again while the watch was interrupted.
+            self._remove_object(kind, key)
+            before = None
         notified = self._last_notified(kind, key)
         self._registry.add_selector_keys(kind.selected_keys(entry))
         changed = snapshot_pb2.ClusterObject()

@@ -37,6 +37,7 @@ def _apart(*terms: Json, labels: Json = BLUE) -> Json:
 BY_ZONE, BY_HOST = domain_cluster.term(ZONE, RED), domain_cluster.term(HOST, RED)
 EVERYWHERE = dict.fromkeys(("a1", "a2", "b1", "n1"), AFFINITY)
 X_TEAM = {"matchLabels": {"team": "x"}}
+NOT_X = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["x"]}]}
 
 # Pods that are there as (pod, node), the pod, and what refuses it.
 VERDICTS = [
@@ -128,6 +129,38 @@ def test_a_namespace_that_changes_is_seen() -> None:
     assert cluster.filtered(pod).refused == {"a1": ANTI_AFFINITY, "a2": ANTI_AFFINITY}
     cluster.add_object({"kind": "Namespace", "metadata": {"name": "other", "labels": {"team": "y"}}})
     assert cluster.filtered(pod).refused == {}
+    cluster.close()
+
+
+def test_an_excluded_namespace_does_not_count() -> None:
+    """kubernetes/kubernetes#141526: anti-affinity to all namespaces but some was one to these as well."""
+    term = domain_cluster.term(ZONE, BLUE, namespaceSelector=NOT_X)
+    for namespace, refused in (("default", ("a1", "a2")), ("other", ())):
+        theirs = _cluster()
+        theirs.place(domain_cluster.pod(RED, affinity=domain_cluster.affinity((), [term])), "a1")
+        pod = domain_cluster.pod(BLUE, namespace=namespace)
+        assert theirs.filtered(pod).refused == dict.fromkeys(refused, EXISTING)
+        theirs.close()
+        own = _cluster()
+        own.place(domain_cluster.pod(BLUE, namespace=namespace), "a1")
+        assert own.filtered(_apart(term)).refused == dict.fromkeys(refused, ANTI_AFFINITY)
+        own.close()
+
+
+@pytest.mark.parametrize("counts", ["default", "other"])
+def test_an_excluded_namespace_is_not_scored(counts: str) -> None:
+    """kubernetes/kubernetes#141526, for a preference: the pods that are left out are more, and decided."""
+    selector = NOT_X if counts == "default" else X_TEAM
+    cluster = _cluster()
+    for name in ("a2", "n1"):
+        cluster.remove_node(name)
+    excluded = ({"default", "other"} - {counts}).pop()
+    for namespace, node, number in ((counts, "b1", 1), (excluded, "a1", 2)):
+        for _ in range(number):
+            cluster.place(domain_cluster.pod(RED, namespace=namespace), node)
+    wish = domain_cluster.affinity(rather_apart=[(50, domain_cluster.term(ZONE, RED, namespaceSelector=selector))])
+    (host,) = cluster.schedule(domain_cluster.pod(BLUE, affinity=wish), 1, 1)
+    assert host == "a1"
     cluster.close()
 
 

@@ -31,6 +31,11 @@ TESTS = (
     ),
     ("is not known here; allowed", "contract/test_plugin_handshake.py", "a_failed_handshake_names_plugin_and_address"),
     (
+        "which is not among those that it has",
+        "contract/test_released_plugins.py",
+        "a_released_plugin_is_not_taken_where_a_profile_has_it_judge_groups",
+    ),
+    (
         "the caller does not know required-features",
         "contract/test_plugin_handshake.py",
         "a_scheduler_without_the_feature_is_refused_and_told_why",

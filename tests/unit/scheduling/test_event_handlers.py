@@ -315,3 +315,20 @@ def test_each_way_in_which_a_pending_pod_changes_is_counted() -> None:
         "UnscheduledPodUpdate": 1,
         "UnscheduledPodUpdatePodLabel": 1,
     }
+
+
+@pytest.mark.parametrize("kind", ["PodGroup", "CompositePodGroup"])
+def test_a_group_that_was_made_again_unseen_is_another_one(kind: str) -> None:
+    """kubernetes/kubernetes#142950: pods that wait for another group of the name were woken by no event."""
+    watched = Watched()
+    shown = {"metadata": {"namespace": "ns", "name": "g", "uid": "one", "resourceVersion": "1"}}
+    watched.show(kind, **shown)
+    watched.take()
+    shown["metadata"] |= {"uid": "other", "resourceVersion": "2"}
+    watched.show(kind, **shown)
+    (gone, before, after), (made, old, new) = watched.take()
+    assert (gone, before.metadata.uid, after) == (f"scheduling.k8s.io/{kind}Delete", "one", None)
+    assert (made, old, new.metadata.uid) == (f"scheduling.k8s.io/{kind}Add", None, "other")
+    shown["metadata"] |= {"labels": {"a": "b"}, "resourceVersion": "3"}
+    watched.show(kind, **shown)
+    assert [label for label, _, _ in watched.take()] == [f"scheduling.k8s.io/{kind}Update"]

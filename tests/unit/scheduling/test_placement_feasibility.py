@@ -8,10 +8,12 @@ from tests.helpers.metric_values import counts
 from tests.helpers.pod_group_builders import PROFILE, of_groups, pod_group, too_few
 from tests.helpers.pod_group_cluster import Cluster
 from trireme.framework import status
+from trireme.scheduling import ports
 from trireme.scheduling.groups.placement_feasibility import GroupTrial, TrialStep
 
 REFUSED = status.unschedulable("Far", "the rack has no licence")
 WAITS = status.Status(status.Code.WAIT, "Far", ("one more",))
+AWAY = "failed to schedule other pod from a pod group: filter is away"
 FAILED = status.error("Far", "running PlacementFeasible plugin: down")
 
 
@@ -56,6 +58,65 @@ async def test_pods_of_one_class_are_steps_of_one_call() -> None:
     assert plugin.calls == [[0], [1, 2, 3]]
     assert plugin.seen == [("g", "", []), ("g", "", ["n0", "n0", "n0"])]
     assert cluster.started == [["p0", "p1", "p2"]]
+
+
+async def _tried_of_classes(plugin: Scripted, members: int, minimum: int = 1, room: int = 99) -> Cluster:
+    """A gang each of whose members is of a class of its own."""
+    cluster = Cluster([room], remote_feasible={"Far": plugin})
+    cluster.group(pod_group("g", minimum))
+    for number in range(members):
+        cluster.add(f"p{number:03}", "g", kind=str(number))
+    await cluster.run()
+    return cluster
+
+
+async def test_a_call_is_about_more_and_more_pods_of_different_classes() -> None:
+    """Two hundred such pods would be two hundred calls, each with all pods that were tried before."""
+    plugin = Scripted(dict.fromkeys(range(8), WAITS))
+    cluster = await _tried_of_classes(plugin, 8)
+    assert plugin.calls == [[0], [1], [2, 3], [4, 5, 6, 7], [8]]
+    assert len(cluster.nodes) == 8
+    many = Scripted({})
+    await _tried_of_classes(many, 200, room=200)
+    assert [len(call) for call in many.calls] == [1, 1, 2, 4, 8, 16, 32, 64, 64, 9]
+
+
+async def test_what_was_tried_behind_a_refusal_counts_for_nothing() -> None:
+    """The group's pods would have failures of attempts that kube-scheduler does not make, or stay assumed."""
+    cluster = await _tried_of_classes(Scripted({4: REFUSED}), 9, room=5)
+    assert (cluster.nodes, cluster.conditions) == ({}, [("False", "Unschedulable", REFUSED.message)])
+    tried = [class_id for what, class_id, _ in cluster.asked if what == "filter"]
+    assert len(tried) == 7
+    assert all(failure.rejectors == {"Far"} for failure in cluster.failures.values())
+    assert len(cluster.failures) == 9
+
+
+async def test_a_phase_that_fails_behind_a_refusal_is_not_heard_of() -> None:
+    """The group would end by an error, and be tried again at once, though the plugin refuses it."""
+
+    def fail_at_the_third() -> None:
+        if len(cluster.asked) >= 4:  # a call of filter and one of score for each member
+            cluster.fault = ports.PhaseUnavailable("filter is away")
+
+    for refused, expected in ((2, ("Unschedulable", REFUSED.message)), (9, ("SchedulerError", AWAY))):
+        cluster = Cluster([9], remote_feasible={"Far": (plugin := Scripted({refused: REFUSED}))})
+        cluster.meanwhile = fail_at_the_third
+        cluster.group(pod_group("g", 1))
+        for number in range(4):
+            cluster.add(f"p{number}", "g", kind=str(number))
+        await cluster.run()
+        assert plugin.calls == [[0], [1], [2]]
+        assert [(reason, text) for _, reason, text in cluster.conditions] == [expected]
+        assert cluster.nodes == {}
+
+
+async def test_nothing_is_tried_behind_a_pod_without_which_the_gang_cannot_be() -> None:
+    """Each attempt at a large gang without room would be made for all its pods in vain."""
+    plugin = Scripted({})
+    cluster = await _tried_of_classes(plugin, 32, minimum=32, room=20)
+    assert len([what for what, _, _ in cluster.asked if what == "filter"]) == 21
+    assert plugin.calls[-1] == list(range(16, 21))
+    assert cluster.conditions == [("False", "Unschedulable", too_few(32, 20, 1, 11))]
 
 
 async def test_a_refusal_ends_the_trial_and_undoes_it_and_names_the_plugin() -> None:

@@ -17,7 +17,7 @@ Tests: tests/unit/plugins/dynamic_resources/test_pre_bind.py.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -86,7 +86,8 @@ class _PodClaimsToBind:
                 return bind_phase_plugin.result_with_code(status_pb2.CODE_SKIP)
             claims = reserve_state.DeviceClaims.from_bytes(state)
             written = [await self._create_and_reserve_claim(claim) for claim in claims.claims]
-            await self._write_node_allocatable_status(claims.node_allocatable)
+            made = next((claim.name for claim, _ in written if claim.make), "")
+            await self._write_node_allocatable_status(_with_claim_name(claims.node_allocatable, made))
             timeout = self._timeout
             waiting = timeout is not None and [
                 claim for _, claim in written if not self._are_devices_ready(claim, timeout)
@@ -284,6 +285,16 @@ class _PodClaimsToBind:
         if not isinstance(outcome, api_writes.Written):
             full = f"{pod.namespace}/{pod.name}"
             raise _PreBindError(f"updating pod {full} NodeAllocatableResourceClaimStatuses: {outcome.message}")
+
+
+def _with_claim_name(statuses: Iterable[Json], made: str) -> list[Json]:
+    """The statuses, that of the claim for extended resources with the name that it has in the API server, `made`."""
+    return [
+        {**each, "resourceClaimName": made}
+        if each.get("resourceClaimName", "").startswith(reserve_state.IN_MEMORY)
+        else each
+        for each in statuses
+    ]
 
 
 def _are_same_devices(reserved: Json, known: Json) -> bool:

@@ -18,9 +18,6 @@ from trireme.snapshot import classes
 from trireme.v1 import core_pb2, resource_pb2
 from trireme_kube.apimachinery import quantity
 
-# A claim that exists in memory alone; the pod's UID follows, for there is one for each pod.
-IN_MEMORY = "<extended-resources>"
-
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:
@@ -58,7 +55,7 @@ def extended_claim(
 ) -> resource_pb2.ResourceClaim:
     """Make the pod's claim for extended resources in memory, before the API server has it."""
     out = resource_pb2.ResourceClaim()
-    out.metadata.namespace, out.metadata.name = namespace, IN_MEMORY + uid
+    out.metadata.namespace, out.metadata.name = namespace, reserve_state.IN_MEMORY + uid
     out.metadata.annotations[reserve_state.EXTENDED_CLAIM] = "true"
     out.spec.devices.requests.extend(requests)
     return out

@@ -32,7 +32,7 @@ class NodeAllocatableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HeldDevice:
-    """A device of a claim. `consumed`: its share, by capacity; None: nothing is consumed."""
+    """A device of a claim. `consumed`: its share, by the qualified name of the capacity; None: nothing is consumed."""
 
     id: devices.DeviceId
     consumed: Mapping[str, quantity.Quantity] | None
@@ -49,24 +49,23 @@ class ClaimDevices:
 def devices_of_allocation(claim: resource_pb2.ResourceClaim) -> ClaimDevices:
     """The devices that the claim has."""
     held = tuple(
-        HeldDevice(
-            (result.driver, result.pool, result.device),
-            {name: quantity.parse_quantity(value.string) for name, value in result.consumed_capacity.items()} or None,
-        )
+        HeldDevice((result.driver, result.pool, result.device), _consumed_by(result) or None)
         for result in claim.status.allocation.devices.results
     )
     return ClaimDevices(claim, held)
 
 
+def _consumed_by(result: resource_pb2.DeviceRequestAllocationResult) -> dict[str, quantity.Quantity]:
+    """The result's share of its device, by qualified name. Of two spellings of a name, the one with a domain counts."""
+    stated = sorted(result.consumed_capacity.items(), key=lambda entry: "/" in entry[0])
+    return {
+        devices.qualified_name(name, result.driver): quantity.parse_quantity(value.string) for name, value in stated
+    }
+
+
 def devices_of_solution(claim: resource_pb2.ResourceClaim, solution: allocator.ClaimSolution) -> ClaimDevices:
     """The devices that a search found for the claim, or for another one that asks for the same."""
-    held = (
-        HeldDevice(
-            selected.device.id,
-            {selected.device.status_name(name): amount for name, amount in (selected.consumed or {}).items()} or None,
-        )
-        for selected in solution.selected
-    )
+    held = (HeldDevice(selected.device.id, selected.consumed or None) for selected in solution.selected)
     return ClaimDevices(claim, tuple(held))
 
 
@@ -206,10 +205,18 @@ def _mapped_amount(
         if held.consumed is None:
             why = f"but Capacity key '{stated.capacity_key}' is set in NodeAllocatableResources for resource {resource}"
             raise NodeAllocatableError(f"{full}: ConsumedCapacity is nil, {why}")
-        consumed = held.consumed.get(stated.capacity_key)
-        if consumed is None or not stated.HasField("capacity_multiplier"):
-            return consumed
-        return _multiply_quantities(consumed, devices.parse_quantity_or_zero(stated.capacity_multiplier))
+        consumed = held.consumed.get(devices.qualified_name(stated.capacity_key, held.id[0]))
+        if consumed is None:
+            return None
+        if consumed.nanos < 0:
+            wrong = f"ConsumedCapacity for capacity key '{stated.capacity_key}'"
+            raise NodeAllocatableError(f"{full}: {wrong} must not be negative, got {consumed}")
+        if stated.HasField("capacity_multiplier"):
+            consumed = _multiply_quantities(consumed, devices.parse_quantity_or_zero(stated.capacity_multiplier))
+        if consumed.nanos < 0:
+            wrong = f"computed node-allocatable footprint for resource {resource}"
+            raise NodeAllocatableError(f"{full}: {wrong} must not be negative, got {consumed}")
+        return consumed
     return devices.parse_quantity_or_zero(stated.device_multiplier) if stated.HasField("device_multiplier") else None
 
 

@@ -92,7 +92,7 @@ class DeviceReserve:
                 # Device plugins give all of it on this node.
                 continue
             allocated = self._claim_with_allocation(solution, pod.uid, snap, slot)
-            allocated.metadata.name = extended_resources.IN_MEMORY + pod.uid
+            allocated.metadata.name = reserve_state.IN_MEMORY + pod.uid
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
             lacking = self._search.resources_lacking_on(demand, snap, slot)
             _, mappings = extended_resources.device_requests(pod_class.pod, lacking, demand.inventory.class_of_resource)

@@ -18,6 +18,8 @@ Json = Mapping[str, Any]
 
 #: The annotation of a claim that is made for extended resources.
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+#: The name of such a claim while it exists in memory alone; the pod's UID follows, for there is one for each pod.
+IN_MEMORY = "<extended-resources>"
 
 
 @dataclass(frozen=True, slots=True)

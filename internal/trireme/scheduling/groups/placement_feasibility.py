@@ -1,8 +1,8 @@
 """PlacementFeasible: whether a group may still fit in the placement that it is tried in.
 
 The plugins are called before the first pod of the group (or the first group of a group of groups) is tried there, and
-after each. Pods of one class are tried together: then there are several steps, which a remote plugin gets in one call.
-The outcome is that of one call a step.
+after each. Pods of one class are tried together, and for a remote plugin those of several: it gets the steps in one
+call. The outcome is that of one call a step.
 
 Source: pkg/scheduler/framework/runtime/framework.go RunPlacementFeasiblePlugins, pkg/scheduler/algorithm_podgroup.go
 podGroupPotentiallyFeasible.
@@ -88,6 +88,20 @@ class PlacementFeasibility:
         self._publish = publish
         self._plugins = plugins
         self._remote_plugins = remote_plugins
+
+    def may_wait(self, profile: str, group: forest.GroupNode, step: TrialStep) -> bool:
+        """Whether a step may be decided about together with those behind it: that saves calls of remote plugins.
+
+        It may not where an in-tree plugin ends the trial, since nothing has to be tried behind it.
+        """
+        names = self._plugins.get(profile, ())
+        answers = (
+            plugin.placement_feasible(group.min_count, step.progress)
+            for plugin in group_plugins.placement_feasible_plugins(names).values()
+        )
+        return not self._remote_plugins(profile).keys().isdisjoint(names) and all(
+            answer.code in (status.Code.SUCCESS, status.Code.WAIT) for answer in answers
+        )
 
     async def evaluate(
         self,

@@ -4,7 +4,8 @@ Members that fit are assumed in the cluster cache and reserved at once, as singl
 answers count them; no other pods are scheduled meanwhile. If too few fit, everything is undone, newest first, and
 nothing is left of the trial. Consecutive members of one class share an attempt.
 
-Before the first member and after each, PlacementFeasible decides whether the group can still be scheduled.
+Before the first member and after each, PlacementFeasible decides whether the group can still be scheduled. A remote
+plugin is called about several members at once, twice as many each time; what came behind its refusal is undone.
 
 Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingDefaultAlgorithm.
 
@@ -37,6 +38,9 @@ from trireme.scheduling.groups.victim_costs import VictimCosts
 from trireme.v1 import cycle_pb2, filter_pb2
 from trireme.wire import node_columns
 from trireme.wire.phase_answers import FilterAnswer
+
+# So many pods of different classes are tried before a remote plugin at PlacementFeasible is called about them.
+_MOST_STEPS = 64
 
 
 class PodGroupTrials:
@@ -111,27 +115,31 @@ class PodGroupTrials:
         (prospect,) = await self._feasibility.evaluate(request, node, within, (), [TrialStep(progress, 0)])
         if prospect.ends_trial:
             return prospect
+        decided, most_steps, steps = 0, 1, list[TrialStep]()
         for batch in self._batches_of_one_class(members):
-            before = len(attempts)
             attempts += await self._try_pods_of_class(batch, trial)
-            steps: list[TrialStep] = []
-            for member in attempts[before:]:
+            for member in attempts[decided + len(steps) :]:
                 if member.failed_by_error:
                     break
                 progress = progress.after(member.assumed is not None)
-                steps.append(TrialStep(progress, before + len(steps) + 1))
+                steps.append(TrialStep(progress, decided + len(steps) + 1))
+            failed = attempts[decided + len(steps)].failure if decided + len(steps) < len(attempts) else None
+            more = failed is None and len(attempts) < len(members) and len(steps) < most_steps
+            if more and self._feasibility.may_wait(request.profile, node, steps[-1]):
+                continue
             statuses = await self._feasibility.evaluate(request, node, within, attempts, steps)
             prospect = statuses[-1] if statuses else prospect
             if prospect.ends_trial:
-                self._undo_behind(attempts, before + len(statuses))
+                self._undo_behind(attempts, decided + len(statuses))
                 return prospect
-            failed = attempts[before + len(steps)].failure if before + len(steps) < len(attempts) else None
             if failed is not None:
-                self._undo_behind(attempts, before + len(steps) + 1)
+                self._undo_behind(attempts, decided + len(steps) + 1)
                 text = f"failed to schedule other pod from a pod group: {failed.message}"
                 cause = status.error("", text, reasons=(status.Reason("memberFailed"),))
                 # The first status is the error, whatever other nodes say.
                 return GroupStatus(GroupCode.ERROR, text, (cause, failed.statuses[0][0]))
+            # A refusal undoes at most as many attempts as were made before them.
+            decided, most_steps, steps = len(attempts), min(2 * most_steps, _MOST_STEPS), []
         return prospect.at_end()
 
     def _undo_behind(self, attempts: list[MemberAttempt], kept: int) -> None:

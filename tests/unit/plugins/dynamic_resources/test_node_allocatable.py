@@ -9,7 +9,7 @@ from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import amounts, status
 from trireme.plugins.dynamic_resources import features, inventory, node_allocatable
 from trireme.v1 import core_pb2, resource_pb2, snapshot_pb2
-from trireme_kube.apimachinery import decode, encode, quantity
+from trireme_kube.apimachinery import decode, encode
 
 DRIVER = "d.example.com"
 ON = features.Features(node_allocatable=True)
@@ -46,10 +46,15 @@ def _using(*containers: str, **spec: Any) -> core_pb2.Pod:
 
 
 def _stated(pod: core_pb2.Pod, device: Json, consumed: dict[str, str] | None = None, count: int = 1) -> list[Json]:
+    """The statuses of a pod whose claim has the device so many times, and consumes that much of it each time."""
     _, there = _node_devices(device)
-    share = None if consumed is None else {name: quantity.parse_quantity(text) for name, text in consumed.items()}
-    held = node_allocatable.HeldDevice(ID, share)
-    claims = [node_allocatable.ClaimDevices(CLAIM, (held,) * count)]
+    claim = resource_pb2.ResourceClaim()
+    claim.CopyFrom(CLAIM)
+    for _ in range(count):
+        result = claim.status.allocation.devices.results.add(driver=ID[0], pool=ID[1], device=ID[2])
+        for name, text in (consumed or {}).items():
+            result.consumed_capacity[name].string = text
+    claims = [node_allocatable.devices_of_allocation(claim)]
     return [encode.encode(each) for each in node_allocatable.claim_statuses(pod, claims, {"own": "u"}, there) or ()]
 
 
@@ -78,6 +83,27 @@ def _stated(pod: core_pb2.Pod, device: Json, consumed: dict[str, str] | None = N
             id="multiplied",
         ),
         pytest.param(
+            _device(memory={"mapping": {"capacityKey": f"{DRIVER}/memory"}}),
+            {"memory": "2Gi"},
+            1,
+            {"mapping": [{"name": "memory", "quantity": "2Gi"}]},
+            id="the key alone has the domain",
+        ),
+        pytest.param(
+            _device(memory={"mapping": {"capacityKey": "memory"}}),
+            {"memory": "2Gi", f"{DRIVER}/memory": "1Gi"},
+            1,
+            {"mapping": [{"name": "memory", "quantity": "1Gi"}]},
+            id="the capacity has the domain",
+        ),
+        pytest.param(
+            _device(memory={"mapping": {"capacityKey": "other.example.com/memory"}}),
+            {"memory": "2Gi"},
+            1,
+            None,
+            id="a capacity of another domain",
+        ),
+        pytest.param(
             _device(memory={"overhead": {"perPod": "1Gi", "perContainer": "1Mi"}}),
             None,
             2,
@@ -99,19 +125,33 @@ def test_resources_of_devices_in_the_pod_status(
 
 
 @pytest.mark.parametrize(
-    ("device", "problem"),
+    ("device", "consumed", "problem"),
     [
         pytest.param(
             _device(memory={"mapping": {"capacityKey": "memory"}}),
+            {},
             "claim default/c, device a: ConsumedCapacity is nil, but Capacity key 'memory' is set in"
             " NodeAllocatableResources for resource memory",
             id="a device that is not shared",
         ),
+        pytest.param(
+            _device(memory={"mapping": {"capacityKey": "memory"}}),
+            {"memory": "-1Gi"},
+            "claim default/c, device a: ConsumedCapacity for capacity key 'memory' must not be negative, got -1Gi",
+            id="less than nothing is consumed",
+        ),
+        pytest.param(
+            _device(cpu={"mapping": {"capacityKey": "cores", "capacityMultiplier": "-2"}}),
+            {"cores": "3"},
+            "claim default/c, device a: computed node-allocatable footprint for resource cpu must not be negative, got"
+            " -6",
+            id="less than nothing is taken of the node",
+        ),
     ],
 )
-def test_devices_that_cannot_be_counted_are_an_error(device: Json, problem: str) -> None:
+def test_devices_that_cannot_be_counted_are_an_error(device: Json, consumed: dict[str, str], problem: str) -> None:
     with pytest.raises(node_allocatable.NodeAllocatableError) as caught:
-        _stated(_using(), device)
+        _stated(_using(), device, consumed)
     assert str(caught.value) == problem
 
 

@@ -414,6 +414,17 @@ async def test_an_unrecorded_claim_is_deleted() -> None:
 RESOURCES: Json = {"resourceClaimName": "claim", "mapping": [{"name": "cpu", "quantity": "2"}]}
 
 
+async def test_node_resources_of_extended_resources_name_the_claim_that_was_made() -> None:
+    """kubernetes/kubernetes#141556: the API server refused the name that the claim had in memory."""
+    store = Store()
+    in_memory = {**RESOURCES, "resourceClaimName": reserve_state.IN_MEMORY}
+    result = await _pre_bind(store, _to_allocate(), TO_MAKE, node_allocatable=(in_memory, RESOURCES))
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+    (path,) = _made(store)
+    made = {**RESOURCES, "resourceClaimName": path.removeprefix(f"{CLAIMS}/")}
+    assert store.pod_status["nodeAllocatableResourceClaimStatuses"] == [made, RESOURCES]
+
+
 async def test_node_resources_of_claims_are_written_and_removed() -> None:
     store = Store()
     result = await _pre_bind(store, _to_allocate(), node_allocatable=(RESOURCES,))
