@@ -159,10 +159,14 @@ def test_nobody_can_write_to_what_a_fork_shares() -> None:
         fork.snap.nodes.requested[0, 0] = 1
 
 
-def test_a_fork_that_is_not_in_use_takes_memory_for_its_changes_alone() -> None:
+@pytest.mark.parametrize("changes_between", [False, True], ids=["of-one-generation", "of-several"])
+def test_a_fork_that_is_not_in_use_takes_memory_for_its_changes_alone(changes_between: bool) -> None:
     """Sixteen simulations at once would take sixteen copies of the cluster."""
-    live = _large()
-    forks = [live.fork() for _ in range(8)]
+    live, forks = _large(), list[_Branch]()
+    for number in range(8):
+        forks.append(live.fork())
+        if changes_between:
+            live.place(1, f"n{number}")
     for number, fork in enumerate(forks):
         fork.place(1, f"n{number}")
         fork.remove(number)
