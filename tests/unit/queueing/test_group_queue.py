@@ -506,6 +506,27 @@ def test_a_failed_call_about_a_member_is_made_again_while_its_answer_counts() ->
     assert queue.pop(T0, 100) is None
 
 
+def test_a_group_is_activated_where_it_enters_the_active_queue_after_its_calls() -> None:
+    """Who activates it would wait for a group that backs off, or activate one that comes by itself."""
+    queue = _asking_queue()
+    queue.groups.set_group(pod_group("g"), T0)
+    calls = _calls(queue.add(member("p0", "g"), T0))
+    key = queue.groups.group_of_member("uid-p0").key
+    assert queue.contents.is_activated(key, "uid-p0"), "a new group goes to the active queue"
+    queue.pre_enqueue_answered(calls["p0"], "", T0)
+    assert queue.contents.is_activated(key, "uid-p0")
+    group = popped_and_refused(queue)
+    assert not queue.contents.is_activated(key, "uid-p0")
+    again = _calls(queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0))
+    assert place(queue, "p0") is PreEnqueuePending
+    assert not queue.contents.is_activated(key, "uid-p0"), "it is to back off"
+    assert queue.repeat_pre_enqueue(again["p0"])
+    assert not queue.contents.is_activated(key, "uid-p0")
+    queue.activate([("ns/p0", "uid-p0")], T0)
+    assert queue.contents.is_activated(key, "uid-p0")
+    assert not queue.contents.is_activated("unknown", "unknown")
+
+
 @pytest.mark.parametrize("how", ["deleted", "bound", "changed"])
 def test_members_may_be_deleted_or_updated_during_pre_enqueue(how: str) -> None:
     """The group must not wait for an answer that nobody wants any more, nor enter by one about an older object."""

@@ -1,6 +1,7 @@
 """SchedulingQueue: refusals, errors, back-off, events, batches, and its statistics."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,7 +35,7 @@ from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnsw
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
-from trireme.queueing.states import Active, BackOff, Done, Gated, InFlight, QueueState, Unschedulable
+from trireme.queueing.states import Active, BackOff, Done, Gated, InFlight, PreEnqueuePending, QueueState, Unschedulable
 from trireme.queueing.transition_log import ImpossibleTransition
 
 # --- failing, back-off, waking ---------------------------------------------------------------------------------------
@@ -529,3 +530,82 @@ def test_an_unregistered_event_is_not_recorded() -> None:
     q.pop(T0, 1)
     q.on_event(ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_CONDITION), "old", "new", T0)
     assert q.statistics().in_flight_events == {}
+
+
+def _wait_active(q: SchedulingQueue) -> None:
+    q.activate([("ns/p", "uid-p")], T0)
+
+
+def _wait_in_backoff(q: SchedulingQueue) -> None:
+    q.on_event(NODE_ADD, None, "node", T0)
+
+
+def _wait_gated(q: SchedulingQueue) -> None:
+    q._transitions._pre_enqueue = lambda pod: "Gates" if pod.key == "ns/p" else PreEnqueueResult.ALLOWED
+    q.activate([("ns/p", "uid-p")], T0)
+
+
+def _wait_for_an_answer(q: SchedulingQueue) -> None:
+    q._transitions._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
+    q.activate([("ns/p", "uid-p")], T0)
+
+
+WAYS_TO_WAIT = {
+    Unschedulable: lambda q: None,
+    Active: _wait_active,
+    BackOff: _wait_in_backoff,
+    Gated: _wait_gated,
+    PreEnqueuePending: _wait_for_an_answer,
+}
+WHAT_HAPPENS: dict[str, Callable[[SchedulingQueue], Any]] = {
+    "reported-again": lambda q: q.add(record("p"), T0),
+    "made-again": lambda q: q.add(record("p", uid="another"), T0),
+    "changed": lambda q: q.update(record("p", priority=7), [], "old", "new", T0),
+    "changed-with-its-class": lambda q: q.update(record("p", 5), [], "old", "new", T0),
+    "changed-so-that-it-is-tried": lambda q: q.update(record("p", 5), [OWN_LABEL], "old", "new", T0),
+    "reclassified": lambda q: q.reclassify("ns/p", "uid-p", 5),
+    "nominated": lambda q: q.update(record("p", nominated_node="n"), [], "old", "new", T0),
+    "deleted": lambda q: q.delete("ns/p", "uid-p", T0),
+    "woken": lambda q: q.on_event(NODE_ADD, None, "node", T0),
+    "activated": lambda q: q.activate([("ns/p", "uid-p")], T0),
+    "flushed": lambda q: (q.flush_unschedulable(T0 + 400), q.flush_backoff(T0 + 400)),
+    "answered": lambda q: q.pre_enqueue_answered(1, "", T0),
+    "answered-with-a-refusal": lambda q: q.pre_enqueue_answered(1, "FarGate", T0),
+    "tried-and-refused": lambda q: [q.requeue(each, T0, rejectors=frozenset({"Ports"})) for each in _next_pods(q)],
+    "tried-and-failed": lambda q: [q.requeue(each, T0) for each in _next_pods(q)],
+    "tried-and-bound": lambda q: [q.done(each.uid, T0) for each in _next_pods(q)],
+}
+
+
+def _next_pods(q: SchedulingQueue) -> list[QueuedPodInfo]:
+    return popped(q, T0) if q.ready() else []
+
+
+@pytest.mark.parametrize("first", WHAT_HAPPENS)
+@pytest.mark.parametrize("state", WAYS_TO_WAIT, ids=lambda each: each.__name__)
+def test_what_is_counted_is_what_waits_whatever_happens(state: type[QueueState], first: str) -> None:
+    """A count that is not taken back is a pod that waits forever, to everybody who reads the metrics."""
+    for then in WHAT_HAPPENS:
+        q = queue()
+        for name in ("p", "other"):
+            q.add(record(name), T0)
+        fail(q, T0, "Fit", "Label", max_batch=2)
+        WAYS_TO_WAIT[state](q)
+        assert place(q, "p") is state
+        for happen in (first, then):
+            WHAT_HAPPENS[happen](q)
+            _check_counts(q)
+
+
+def _check_counts(q: SchedulingQueue) -> None:
+    waiting, found = q.contents.waiting_pods(), q.statistics()
+    states = Counter(type(each.state) for each in waiting)
+    assert found.refused_by == Counter((each.record.profile, name) for each in waiting for name in each.rejectors)
+    assert found.active == states[Active] == len(list(q._active))
+    assert found.backoff + found.error_backoff == states[BackOff]
+    assert (found.unschedulable, found.gated) == (states[Unschedulable], states[Gated])
+    assert found.pre_enqueue_pending == states[PreEnqueuePending]
+    assert (found.in_flight, found.done) == (0, len(q._transitions.done))
+    refused = [each for each in waiting if type(each.state) in (Gated, Unschedulable)]
+    assert found.refusal_groups == len({id(each.container) for each in refused})
+    assert sorted(each.uid for each in q._unschedulable) == sorted(each.uid for each in refused)

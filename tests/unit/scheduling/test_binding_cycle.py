@@ -409,6 +409,9 @@ def test_a_pod_that_an_extender_only_says_it_bound_is_requeued_while_this_fronte
     extended.loop.advance(reported_bound.BELIEVED_SECONDS + 1)
     requeued = counts(extended.frontend.context.metrics.instruments.schedule_attempts).get(f"error {_PROFILE}", 0)
     assert requeued == (1 if leads else 0)
+    statuses = extended.frontend.scheduling.reporter.last_statuses(extended.api.pods["p"]["metadata"]["uid"])
+    reason = status.Reason.of("boundByExtender", {"node": "n0"})
+    assert [each.reasons for each, _ in statuses] == ([(reason,)] if leads else [])
 
 
 def test_pods_of_a_class_that_extenders_look_at_are_tried_one_by_one(extended: World) -> None:

@@ -269,6 +269,19 @@ async def test_groups_of_a_tree_that_contradict_each_other_are_an_error(groups: 
     }
 
 
+@pytest.mark.parametrize("levels", [2, 3, 4])
+async def test_a_tree_may_have_four_levels_with_the_groups_of_pods(levels: int) -> None:
+    """One that kube-scheduler schedules would wait forever."""
+    cluster = Cluster([9], composite=True)
+    names = ["root", *(f"x{number}" for number in range(levels - 2))]
+    for name, parent in zip(names, ["", *names], strict=False):
+        cluster.group(of_groups(name, parent=parent))
+    cluster.group(pod_group("a", parent=names[-1]))
+    cluster.add("p", "a")
+    await cluster.run()
+    assert cluster.nodes == {"p": "n0"}
+
+
 async def test_the_topmost_group_preempts_for_all() -> None:
     """Filter is asked for the tree as one, and every member gets its place."""
     cluster = Cluster([1, 1], ["DefaultPreemption"], composite=True)

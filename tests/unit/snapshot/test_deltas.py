@@ -297,7 +297,9 @@ def test_a_delta_stamps_what_it_changes_and_nothing_else(
     there = core_pb2.Service(metadata=meta_pb2.ObjectMeta(namespace="x", name="there"))
     builder.apply(objects=[snapshot_pb2.ClusterObject(service=there)], nominations=_nominated("there", 1))
     before = builder.snap.generation
-    nodes = [snapshot_pb2.NodeEntry(slot=slot, node=node_of(f"n{slot}", **node)) for slot, node in delta.get("nodes", ())]
+    nodes = [
+        snapshot_pb2.NodeEntry(slot=slot, node=node_of(f"n{slot}", **node)) for slot, node in delta.get("nodes", ())
+    ]
     builder.apply(**{**delta, "nodes": nodes})
     assert _stamped(builder, before) == (set(kinds), slots)
     assert builder.snap.generation == before + 1

@@ -318,7 +318,9 @@ class _Nodes:
     def change(self, draw: random.Random, generation: int) -> None:
         slot = draw.choice(self.SLOTS)
         if draw.random() < 0.4 and slot < self.table.size:
-            self._add_pods(slot, draw.randint(1, 3), f"example.com/r{draw.randrange(3)}", draw.random() < 0.5, generation)
+            self._add_pods(
+                slot, draw.randint(1, 3), f"example.com/r{draw.randrange(3)}", draw.random() < 0.5, generation
+            )
         elif draw.random() < 0.3 and slot in self.known:
             del self.known[slot]
             self.counted = self.objects_at[slot] = generation
