@@ -142,6 +142,7 @@ def _check_zones(
     sums = counter.by_domain("zone", cluster.domains, _ZONES, key, snap)
     expected = _by_zone(cluster, _counted(snap, key, counter.live_only))
     assert sums.sums.tolist() == expected
+    assert sums.nbytes >= sums.sums.nbytes + sums.flips.at.nbytes
     assert sums.counted == sum(count != 0 for count in expected[1:])
     before = seen.get(key)
     if before is not None and before[0] is sums:

@@ -176,6 +176,20 @@ def test_a_fork_that_is_not_in_use_takes_memory_for_its_changes_alone(changes_be
     assert [_seen(fork.snap) == _seen(fork.alone()) for fork in forks] == [True] * 8
 
 
+def test_what_is_saved_for_a_fork_is_no_larger_than_a_copy() -> None:
+    """Entries that are saved one by one have their places beside them."""
+    live = _large()
+    fork = live.fork()
+    before = _seen(fork.alone())
+    for row in range(400):
+        live.remove(row)
+    for table, of_fork in ((live.snap.pods, fork.snap.pods), (live.snap.nodes, fork.snap.nodes)):
+        version = of_fork._source
+        assert version is not None
+        assert 0 < version.nbytes <= sum(getattr(table, name).nbytes for name in table.COLUMNS)
+    assert _seen(fork.snap) == before
+
+
 @pytest.mark.slow
 def test_a_snapshot_saves_nothing_once_no_fork_needs_it() -> None:
     """Deltas of the live snapshot would take longer forever."""
