@@ -258,6 +258,20 @@ def test_an_answer_finds_a_pod_that_changed_its_class_meanwhile() -> None:
     ]
 
 
+@pytest.mark.parametrize("answered", [1, 2], ids=["first-class", "second-class"])
+def test_an_answer_about_several_classes_finds_the_pod_of_each_that_changed_its_class(answered: int) -> None:
+    q = queue()
+    for name, class_id in (("a", 1), ("b", 2)):
+        q.add(record(name, class_id), T0)
+        fail(q, T0, "Far")
+    call = call_id(q.on_event(NODE_ADD, None, "node", T0 + 5))
+    for name in "ab":
+        q.reclassify(f"ns/{name}", f"uid-{name}", 7)
+    hints = [HintAnswer.QUEUE if number == answered else HintAnswer.SKIP for number in (1, 2)]
+    q.hint_answered(call, hints, T0 + 5)
+    assert [place(q, name) for name in "ab"] == [Active if number == answered else Unschedulable for number in (1, 2)]
+
+
 def test_a_remote_plugin_that_does_not_answer_is_not_waited_for_without_bound() -> None:
     q = parked("p", "Far")
     for _ in range(1000):

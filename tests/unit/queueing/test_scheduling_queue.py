@@ -1,5 +1,6 @@
 """SchedulingQueue: refusals, errors, back-off, events, batches, and its statistics."""
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,10 +29,13 @@ from tests.helpers.queue_builders import (
     record,
 )
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
+from trireme.framework.sort_key import SortKey
 from trireme.queueing.assembly import build_queue
 from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer, QueueingHintMap
+from trireme.queueing.pending_pod import GivenSortKey
+from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
@@ -160,9 +164,10 @@ def test_without_early_pops_pre_enqueue_runs_after_backoff() -> None:
     closed: dict[str, str] = {}
     q = queue(pre_enqueue=gate_of(closed), policy=exact())
     q.add(record("p"), T0 + 0.5)
-    fail(q, T0 + 0.5)
+    (tried,) = popped(q, T0 + 0.5)
     closed["p"] = "Gates"
-    assert q.next_backoff() == T0 + 1.5
+    q.requeue(tried, T0 + 0.5)
+    assert (place(q, "p"), q.next_backoff()) == (BackOff, T0 + 1.5)
     q.flush_backoff(T0 + 1.6)
     assert (place(q, "p"), pod(q, "p").gated_by) == (Gated, "Gates")
 
@@ -398,6 +403,44 @@ def test_the_newest_object_is_the_one_that_comes_back() -> None:
     q.reclassify("ns/p", "uid-p", 7)
     q.requeue(pods[0], T0)
     assert (pod(q, "p").record.resource_version, pod(q, "p").record.class_id) == ("2", 7)
+
+
+def _with_key(record_of_pod: PodInfo, key: int) -> PodInfo:
+    """The record, whose pod is given this key to be sorted by."""
+    return record_of_pod._replace(
+        pod=dataclasses.replace(record_of_pod.pod, given_sort_key=GivenSortKey(SortKey((key,)), 1, 1))
+    )
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["in-flight", "done"])
+def test_a_pod_is_tried_as_it_was_and_comes_back_as_it_is(done: bool) -> None:
+    """An attempt that sees another pod in its middle decides by two of them."""
+    q = queue()
+    before = _with_key(record("p"), 5)
+    q.add(before.sorted_anew(), T0)
+    (tried,) = popped(q, T0)
+    record_of_attempt = tried.record
+    if done:
+        q.done("uid-p", T0)
+    q.update(_with_key(record("p", 3, resource_version="2"), 5).sorted_anew(), [], "old", "new", T0)
+    q.reclassify("ns/p", "uid-p", 4)
+    tried.latest.pod.given_sort_key = GivenSortKey(SortKey((9,)), 4, 1)
+    q.sort_anew("ns/p", "another-uid")
+    q.sort_anew("ns/p", "uid-p")
+    assert tried.record is record_of_attempt
+    q.requeue(tried, T0, rejectors=frozenset({"Fit"}))
+    assert (tried.record.class_id, tried.record.resource_version, tried.record.level) == (4, "2", (9,))
+
+
+@pytest.mark.parametrize("uid", ["uid-a", "another-uid"])
+def test_a_waiting_pod_with_another_key_moves_if_it_is_the_one(uid: str) -> None:
+    q = queue()
+    for name, key in (("a", 5), ("b", 7)):
+        q.add(_with_key(record(name, key), key).sorted_anew(), T0)
+    pod(q, "a").record.pod.given_sort_key = GivenSortKey(SortKey((9,)), 1, 1)
+    q.sort_anew("ns/a", uid)
+    q.sort_anew("ns/unknown", uid)
+    assert [pop_names(q, T0), pop_names(q, T0)] == ([["b"], ["a"]] if uid == "uid-a" else [["a"], ["b"]])
 
 
 def test_a_pod_that_was_lost_sight_of_and_seen_again_in_flight_comes_back() -> None:

@@ -66,14 +66,11 @@ class MemberPreEnqueueCaller:
         self.drop_call(entry, pod.uid)
         self._open_call(entry, pod, label)
 
-    def repeat_call(self, entry: MemberPreEnqueueCalls, uid: str) -> bool:
-        """The call failed and is made again now; False: its answer is not used any more."""
-        call = entry.open.get(uid)
-        if call is None:
-            return False
+    def repeat_call(self, entry: MemberPreEnqueueCalls, uid: str) -> None:
+        """The member's call, which is open, failed and is made again now."""
+        call = entry.open[uid]
         self._events.close_cursor(call.cursor)
         entry.open[uid] = call._replace(cursor=self._events.open_cursor(1))
-        return True
 
     def drop_call(self, entry: MemberPreEnqueueCalls, uid: str) -> None:
         """Drop the member's call, if one is open, and that it passed: it is gone, or has changed."""

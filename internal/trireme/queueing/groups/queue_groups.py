@@ -303,9 +303,9 @@ class QueueGroups:
 
     # --- answers of remote plugins -----------------------------------------------------------------------------------
 
-    def repeat_pre_enqueue(self, group: QueuedPodGroupInfo, uid: str) -> bool:
-        """The call for the member failed and is made again now; False: its answer is not used any more."""
-        return self._group_transitions.caller.repeat_call(group.calls, uid)
+    def repeat_pre_enqueue(self, group: QueuedPodGroupInfo, uid: str) -> None:
+        """The call for a member that has such a call open failed, and is made again now."""
+        self._group_transitions.caller.repeat_call(group.calls, uid)
 
     def apply_pre_enqueue_answer(
         self, group: QueuedPodGroupInfo, pod: QueuedPodInfo, gated_by: str, now: float, reason: str
