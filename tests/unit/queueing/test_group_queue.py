@@ -188,6 +188,7 @@ def test_all_groups_that_are_held_back_are_checked_again(how: str) -> None:
         queue.groups.set_group(pod_group(name), T0)
         queue.add(member(f"p{name}", name), T0)
     assert [place(queue, f"p{name}") for name in "ghi"] == [Gated] * 3
+    assert queue.needs_events()
     closed["closed"] = False
     if how == "event":
         queue.on_event(NODE_ADD, None, None, T0)
@@ -196,6 +197,7 @@ def test_all_groups_that_are_held_back_are_checked_again(how: str) -> None:
     else:
         queue.flush_unschedulable(T0 + 330)
     assert [place(queue, f"p{name}") for name in "ghi"] == [Active] * 3
+    assert not queue.needs_events()
     closed["closed"] = True
     queue.recheck_pre_enqueue(PROFILE, NODE_ADD, T0)
     assert [place(queue, f"p{name}") for name in "ghi"] == [Gated] * 3
@@ -495,8 +497,9 @@ def test_a_group_enters_when_remote_pre_enqueue_admits_all_members() -> None:
     assert queue.pop(T0, 100) is None
     assert not queue.pre_enqueue_answered(calls["p1"], "", T0)
     assert queue.pop(T0, 100) is None
-    calls |= _calls(queue.add(member("p2", "g"), T0))
-    queue.pre_enqueue_answered(calls["p2"], "", T0)
+    late = _calls(queue.add(member("p2", "g"), T0))
+    assert set(late) == {"p2"}, "p1 has passed, and p0 is being asked about"
+    queue.pre_enqueue_answered(late["p2"], "", T0)
     queue.pre_enqueue_answered(calls["p0"], "", T0)
     group, pods = popped(queue)
     assert names(pods) == ["p0", "p1", "p2"]

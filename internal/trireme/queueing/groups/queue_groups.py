@@ -296,7 +296,7 @@ class QueueGroups:
         """PreEnqueue may refuse now members of the profile that it allowed, or for which it is called."""
         for group in self.registry:
             waits = isinstance(group.state, (Active, BackOff, PreEnqueuePending))
-            if waits and group.record.profile == profile and group.attempt is None:
+            if waits and group.record.profile == profile:
                 self._group_transitions.enter(
                     group, self._group_transitions.reentry_destination(group), event.label, now
                 )
