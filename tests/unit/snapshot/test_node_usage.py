@@ -12,10 +12,10 @@ GPU = "example.com/gpu"
 
 
 def _cluster() -> SnapshotBuilder:
-    """Five nodes, two of which have devices, and classes that request more or less; the last one what no node has."""
+    """Five nodes, two with devices, and classes that request more or less; the last one what no node has."""
     builder = SnapshotBuilder()
     for number in range(5):
-        devices = {GPU: "3"} if number % 2 else {}
+        devices = {GPU: str(number)} if number % 2 else {}
         builder.set_node(f"n{number}", allocatable={"cpu": str(2 + number), "memory": "4Gi", "pods": "6", **devices})
     specs = ({"cpu": "500m"}, {"cpu": "1", "memory": "1Gi"}, {"cpu": "1", GPU: "1"}, {}, {"example.com/new": "1"})
     for number, requests in enumerate(specs, start=1):

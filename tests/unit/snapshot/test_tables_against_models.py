@@ -340,7 +340,7 @@ class _Nodes:
             self.table.upsert([entry], generation)
 
     def _add_pods(self, slot: int, count: int, name: str, recorded: bool, generation: int) -> None:
-        """So many pods come, of which each requests one CPU and one of the resource."""
+        """So many pods come. Each requests one CPU and one of the resource."""
         table, at = self.table, np.array([slot])
         number = table.resource_names.intern(name)
         requests = np.zeros(len(table.resource_names), dtype=np.int64)
