@@ -123,6 +123,7 @@ class Cluster:
         self.hopeless: set[int] = set()
         #: Score's answers about placements, and its requests.
         self.totals: list[int] = []
+        self.score_status = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
         self.scored: list[tuple[list[int], int]] = []
         enabled = {
             "TopologyAwareWorkloadScheduling": topology,
@@ -284,9 +285,7 @@ class Cluster:
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
         self.scored = [(list(each.slots), len(each.pod_classes)) for each in request.placements]
-        return score_phase_pb2.ScorePodGroupPlacementsResponse(
-            status=status_pb2.Status(code=status_pb2.CODE_SUCCESS), totals=self.totals
-        )
+        return score_phase_pb2.ScorePodGroupPlacementsResponse(status=self.score_status, totals=self.totals)
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]

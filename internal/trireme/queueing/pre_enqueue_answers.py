@@ -39,7 +39,8 @@ class PreEnqueueAnswers:
         """
         pod, groups = self._calls.pod_of_pre_enqueue_call(call_id), self._groups
         if pod is not None and groups is not None and (group := groups.group_of_member(pod.uid)) is not None:
-            return groups.repeat_pre_enqueue(group, pod.uid)
+            groups.repeat_pre_enqueue(group, pod.uid)
+            return True
         if pod is None or not isinstance(pod.state, PreEnqueuePending) or pod.state.call is None:
             return False
         self._in_flight_events.close_cursor(pod.state.call.cursor)

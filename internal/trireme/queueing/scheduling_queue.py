@@ -354,9 +354,8 @@ class SchedulingQueue:
         transitions.return_to_queue(pod, state)
         transitions.requeue(pod, decision, _FAILED, now)
         # Only a pod that waits depends on the answers of remote hints: they move it.
-        if calls and isinstance(pod.state, Unschedulable):
-            for call in calls:
-                call.targets[0].append(PodTarget(pod, pod.stamp))
+        for call in calls:
+            call.targets[0].append(PodTarget(pod, pod.stamp))
         return self._calls.take_instructions()
 
     # --- what happens in the cluster, and time -----------------------------------------------------------------------

@@ -217,14 +217,14 @@ class Transitions:
         self.count_rejectors(pod, 1)
         self.stamp += 1
         pod.stamp = self.stamp
-        if isinstance(pod.state, (Active, BackOff)):
-            self._add_to_queue(pod, record.class_id)
-        else:
+        if isinstance(container, RefusalGroup):
             state = self._unschedulable.add(pod, pod.gated_by)
             if type(state) is not Gated:
                 pod.state = state
-            if self._calls.open_hints and isinstance(container, RefusalGroup):
+            if self._calls.open_hints:
                 self._calls.follow_moved_pod(pod, container.key, stamp)
+        else:
+            self._add_to_queue(pod, record.class_id)
 
     def move_within(self, entity: QueuedEntity, key: BatchKey) -> None:
         """Give an entity in the active or back-off queue the position that follows from its new record."""

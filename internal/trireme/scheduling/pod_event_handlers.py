@@ -65,8 +65,6 @@ class PodEventHandlers:
         is being bound goes on. They are another scheduler's from now on.
         """
         gone, self.profiles = self.profiles - profiles, profiles
-        if not gone:
-            return
         for uid, resized in list(self._deferred_resizes.items()):
             if resized.parsed.scheduler_name in gone:
                 self._remove_deferred_resize(uid)
@@ -295,13 +293,12 @@ class PodEventHandlers:
 
     def _remove_pending(self, parsed: ParsedPod) -> None:
         """Drop a pending pod that has a node now, from the queue too."""
-        pending = self._pending.pop(parsed.uid, None)
-        if pending is not None:
-            self._label_keys.remove(parsed.uid, pending.parsed.labels)
-            self._notifier.delete(parsed.key, parsed.uid, cluster_event.BOUND)
-            self._bound(parsed.uid)
-            if pending.class_id:
-                self._registry.release(pending.class_id)
+        pending = self._pending.pop(parsed.uid)
+        self._label_keys.remove(parsed.uid, pending.parsed.labels)
+        self._notifier.delete(parsed.key, parsed.uid, cluster_event.BOUND)
+        self._bound(parsed.uid)
+        if pending.class_id:
+            self._registry.release(pending.class_id)
 
     def _remove_pod(self, uid: str) -> None:
         """The pod is deleted: drop it wherever it is known, and notify the queue of the room that it leaves."""

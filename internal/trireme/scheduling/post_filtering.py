@@ -103,7 +103,7 @@ class PostFilters:
         for number, result in enumerate(results):
             # Each result assumes that the pods before are nominated by the results before. Where that does not hold, it
             # says nothing about the pods that are left, and no later one does.
-            if number and (not left or left[0] is not pods[number]):
+            if not left or left[0] is not pods[number]:
                 break
             if result.changed is not None:
                 # The pod before is nominated to this node, which refuses for another reason since.

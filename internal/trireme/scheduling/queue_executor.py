@@ -3,7 +3,8 @@
 The queue does no I/O: a stimulus returns instructions to call remote plugins. `execute` has them called, and their
 answers are further stimuli.
 
-Tests: tests/unit/scheduling/test_queue_sort_keys.py, tests/unit/scheduling/test_assembly.py.
+Tests: tests/unit/scheduling/test_queue_executor.py, tests/unit/scheduling/test_queue_sort_keys.py,
+tests/unit/scheduling/test_assembly.py.
 """
 
 from collections.abc import Callable, Sequence

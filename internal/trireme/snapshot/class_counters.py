@@ -8,8 +8,7 @@ enough, the pod table is counted again. So the cost is proportional to the chang
 Sums over topology domains (`DomainSums`) are rebuilt from the sums per slot when a node has changed, since its labels
 may have changed, and otherwise updated with the counter.
 
-Tests: tests/unit/snapshot/test_numbers_used_again.py, tests/unit/snapshot/test_overlay.py,
-tests/unit/snapshot/test_shared_columns.py.
+Tests: tests/unit/snapshot/test_class_counters.py, tests/unit/snapshot/test_numbers_used_again.py.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Reversible

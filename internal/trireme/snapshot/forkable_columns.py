@@ -8,7 +8,7 @@ A fork that is changed, or whose version has saved entries, copies the columns w
 one fork of a table has copies at a time (`Family`): when another one needs them, it keeps of them the entries that
 differ from its version. A fork that differs in many entries keeps its copies.
 
-Tests: tests/unit/snapshot/test_shared_columns.py.
+Tests: tests/unit/snapshot/test_tables_against_models.py, tests/unit/snapshot/test_shared_columns.py.
 """
 
 import weakref
@@ -203,7 +203,7 @@ class ForkableColumns:
         source = self._source
         if source is not None and not self._owns:
             source.family.hold(self)
-            made = source.copies(min(self.size, source.size), self.capacity)
+            made = source.copies(source.size, self.capacity)
             if self._differences is not None:
                 self._differences.write_to(made, self.size)
                 self._differences = None
@@ -271,7 +271,7 @@ class ForkableColumns:
             return
         columns = self.own_columns()
         before = source.copies(source.size, source.capacity)
-        at = _differing(columns, before, min(self.size, source.size))
+        at = _differing(columns, before, source.size)
         at = np.concatenate([at, np.arange(source.size, self.size)])
         if at.shape[0] * COPIED_PART > self.size:
             return

@@ -7,7 +7,7 @@ Nodes may report different sizes for an image. kube-scheduler uses the first tha
 their order of events, so here it is the size that most nodes report, and the smallest of equally frequent ones.
 Source: pkg/scheduler/backend/cache (image states).
 
-Tests: tests/unit/snapshot/test_columns.py, tests/unit/snapshot/test_forks.py.
+Tests: tests/unit/snapshot/test_tables_against_models.py, tests/unit/snapshot/test_columns.py.
 """
 
 from collections.abc import Iterable, Sequence

@@ -3,7 +3,7 @@
 A key on many nodes is a dense int32 column; a key on few nodes (for example one that contains the node's name)
 is a small dict, so that rare labels cost no memory per node.
 
-Tests: tests/unit/snapshot/test_columns.py, tests/unit/snapshot/test_shared_columns.py.
+Tests: tests/unit/snapshot/test_tables_against_models.py, tests/unit/snapshot/test_columns.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,7 +4,7 @@ Used by NodeAffinity, topology spread's inclusion policy, volumes and devices.
 
 Also change: internal/trireme/framework/selectors.py (the operators).
 
-Tests: tests/unit/plugins/test_node_affinity.py.
+Tests: tests/unit/snapshot/test_node_selection.py, tests/unit/plugins/test_node_affinity.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 Resources are numbers of `ResourceNames`. What needs no more of a node works with pods placed in thought as with real
 ones.
 
-Tests: tests/unit/evaluation/test_classes_in_turn.py.
+Tests: tests/unit/snapshot/test_node_usage.py, tests/unit/evaluation/test_classes_in_turn.py.
 """
 
 from collections.abc import Mapping, Sequence

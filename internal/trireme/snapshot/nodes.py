@@ -4,7 +4,8 @@ A slot is a small number that a node keeps while it exists. Used resources are s
 changes only its node's entries. Two generations per slot are the last change of its node object and of its pods; caches
 recompute the slots with a newer generation.
 
-Tests: tests/unit/snapshot/test_deltas.py, tests/unit/snapshot/test_shared_columns.py.
+Tests: tests/unit/snapshot/test_tables_against_models.py, tests/unit/snapshot/test_deltas.py,
+tests/unit/snapshot/test_shared_columns.py.
 """
 
 import functools

@@ -3,7 +3,7 @@
 Each nominated pod counts on its node for pods of lower or equal priority. With many preemptors there are as many
 nominated pods, so plugins select the ones that count for a class by columns and not one by one.
 
-Tests: tests/unit/snapshot/test_deltas.py.
+Tests: tests/unit/snapshot/test_tables_against_models.py.
 """
 
 from collections.abc import Iterator, Mapping

@@ -6,7 +6,8 @@ among them must not depend on the replica's order of events.
 
 Caches derived from many objects update only those that changed (`changed_since`).
 
-Tests: tests/unit/snapshot/test_forks.py, tests/unit/recording/test_full_state.py.
+Tests: tests/unit/snapshot/test_tables_against_models.py, tests/unit/snapshot/test_forks.py,
+tests/unit/recording/test_full_state.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +45,7 @@ class ObjectTable:
         out._ordered, out._of_namespaces = self._ordered.copy(), self._of_namespaces.copy()
         out._generations = self._generations.copy()
         out._logged_from = self._logged_from.copy()
-        self._shared = {*self._kinds, *self._log, *self._assumed}
+        self._shared = set(self._log)  # each kind that there has been
         out._shared = self._shared.copy()
         return out
 

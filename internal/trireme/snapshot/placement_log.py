@@ -1,8 +1,6 @@
 """The latest changes of the pod table, from which sums over pods are updated without counting all of them again.
 
 Also change: internal/trireme/snapshot/slot_changes.py (pods of a node's changes).
-
-Tests: tests/unit/snapshot/test_numbers_used_again.py, tests/contract/test_replica_stream.py.
 """
 
 import numpy as np

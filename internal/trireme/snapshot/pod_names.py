@@ -3,7 +3,7 @@
 A fork has those of rows that it changed. All others it reads from its version of the table, which saves what the table
 changes, or from the table itself.
 
-Tests: tests/unit/snapshot/test_shared_columns.py.
+Tests: tests/unit/snapshot/test_tables_against_models.py, tests/unit/snapshot/test_shared_columns.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -155,7 +155,7 @@ class ForkedNames:
 
     def texts(self, which: int) -> list[str]:
         """The UIDs (0) or names (1) of all rows."""
-        out = self.version.texts(which, min(self.size, self.version.size))
+        out = self.version.texts(which, self.version.size)
         out.extend([""] * (self.size - len(out)))
         for row, names in self._own.items():
             out[row] = names[which]

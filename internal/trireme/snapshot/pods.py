@@ -5,7 +5,8 @@ two int32 columns (a tenth of a millisecond for 100,000 pods), so there is no ta
 
 Also change: internal/trireme/cache/pod_projection.py, internal/trireme/sdk/cluster_state.py (bits of a pod's flags).
 
-Tests: tests/unit/snapshot/test_deltas.py, tests/unit/snapshot/test_shared_columns.py.
+Tests: tests/unit/snapshot/test_tables_against_models.py, tests/unit/snapshot/test_deltas.py,
+tests/unit/snapshot/test_shared_columns.py.
 """
 
 from collections.abc import Sequence

@@ -340,7 +340,7 @@ class Snapshot:
         self._add_or_subtract_pods_on_nodes(rows[moved | ~occupied], 1, generation)
 
     def _append_unnamed_pods(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, generation: int) -> None:
-        """Add pods without names in rows at the end of the table. Shapes: both (n,)."""
+        """Add pods without names in rows at the end of the table, where all is 0 yet. Shapes: both (n,)."""
         table = self.pods
         rows = np.arange(table.size, table.size + slots.size)
         if not rows.size:
@@ -349,7 +349,6 @@ class Snapshot:
         table.ensure_capacity(int(rows[-1]))
         table.pod_class[rows], table.slot[rows] = class_ids, slots
         table.class_index[rows] = self._class_indices(class_ids)
-        table.start[rows] = table.flags[rows] = 0
         table.count += rows.size
         self._add_or_subtract_pods_on_nodes(rows, 1, generation)
 

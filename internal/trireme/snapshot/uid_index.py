@@ -1,6 +1,6 @@
 """Finds the row of a pod by its UID, in twelve bytes a pod, where a dict takes eighty.
 
-Tests: tests/unit/snapshot/test_shared_columns.py.
+Tests: tests/unit/snapshot/test_tables_against_models.py, tests/unit/snapshot/test_shared_columns.py.
 """
 
 from collections.abc import Iterator, Sequence

@@ -258,3 +258,18 @@ def test_a_class_that_ended_and_comes_back_is_served_once() -> None:
     clock.pod(pods, record("c", 1))
     clock.pod(pods, record("d", 1))
     assert _drain(pods, clock, 1) == [["b"], ["c"], ["d"]]
+
+
+def test_a_pod_that_left_and_came_again_is_listed_once() -> None:
+    """Where it was before stays in the heap until its turn."""
+    pods, clock = ActiveQueue(), Clock()
+    again = clock.pod(pods, record("again"))
+    clock.pod(pods, record("other"))
+    assert again.container is not None
+    again.container.discard(again)
+    assert keys(list(pods)) == ["other"]
+    clock.stamp += 1
+    again.stamp = clock.stamp
+    pods.add(again, again.record.class_id)
+    assert sorted(keys(list(pods))) == ["again", "other"]
+    assert (pods.size, _drain(pods, clock, 8)) == (2, [["other", "again"]])

@@ -176,6 +176,53 @@ def test_an_event_registered_by_pre_enqueue_reactivates_the_group() -> None:
     assert place(queue, "p0") is Active
 
 
+@pytest.mark.parametrize("how", ["event", "other-plugins", "flush"])
+def test_all_groups_that_are_held_back_are_checked_again(how: str) -> None:
+    """The second one would sleep until somebody thinks of it."""
+    closed = {"closed": True}
+    queue = grouping_queue(
+        registrations=[EventRegistration("Claims", NODE_ADD)],
+        pre_enqueue=lambda pod: "Claims" if closed["closed"] else PreEnqueueResult.ALLOWED,
+    )
+    for name in "ghi":
+        queue.groups.set_group(pod_group(name), T0)
+        queue.add(member(f"p{name}", name), T0)
+    assert [place(queue, f"p{name}") for name in "ghi"] == [Gated] * 3
+    assert queue.needs_events()
+    closed["closed"] = False
+    if how == "event":
+        queue.on_event(NODE_ADD, None, None, T0)
+    elif how == "other-plugins":
+        queue.retry_all(NODE_ADD, T0)
+    else:
+        queue.flush_unschedulable(T0 + 330)
+    assert [place(queue, f"p{name}") for name in "ghi"] == [Active] * 3
+    assert not queue.needs_events()
+    closed["closed"] = True
+    queue.recheck_pre_enqueue(PROFILE, NODE_ADD, T0)
+    assert [place(queue, f"p{name}") for name in "ghi"] == [Gated] * 3
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["in-flight", "done"])
+def test_a_member_is_tried_as_it_was_and_comes_back_as_it_is(done: bool) -> None:
+    """An attempt that sees another pod in its middle decides by two of them."""
+    queue = grouping_queue()
+    queue.groups.set_group(pod_group("g"), T0)
+    queue.add(member("p0", "g"), T0)
+    group, (pod,) = popped(queue)
+    record_of_attempt = pod.record
+    if done:
+        queue.done(pod.uid, T0)
+    queue.update(member("p0", "g")._replace(resource_version="2"), (), None, None, T0)
+    queue.reclassify(pod.key, pod.uid, 77)
+    pod.latest.pod.given_sort_key = GivenSortKey(SortKey((9,)), 77, 1)
+    queue.sort_anew(pod.key, pod.uid)
+    assert pod.record is record_of_attempt
+    queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
+    assert (pod.record.resource_version, pod.record.class_id, pod.record.level) == ("2", 77, (9,))
+    queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0)
+
+
 def test_a_group_is_not_let_go_by_the_flush_before_five_minutes() -> None:
     """A group whose last victim is still terminating would be tried in vain; kube-scheduler waits for the event."""
     closed, checked = {"closed": True}, list[str]()
@@ -450,8 +497,9 @@ def test_a_group_enters_when_remote_pre_enqueue_admits_all_members() -> None:
     assert queue.pop(T0, 100) is None
     assert not queue.pre_enqueue_answered(calls["p1"], "", T0)
     assert queue.pop(T0, 100) is None
-    calls |= _calls(queue.add(member("p2", "g"), T0))
-    queue.pre_enqueue_answered(calls["p2"], "", T0)
+    late = _calls(queue.add(member("p2", "g"), T0))
+    assert set(late) == {"p2"}, "p1 has passed, and p0 is being asked about"
+    queue.pre_enqueue_answered(late["p2"], "", T0)
     queue.pre_enqueue_answered(calls["p0"], "", T0)
     group, pods = popped(queue)
     assert names(pods) == ["p0", "p1", "p2"]
@@ -504,6 +552,27 @@ def test_a_failed_call_about_a_member_is_made_again_while_its_answer_counts() ->
     for call_id in (calls["alone"], 1000):
         assert not queue.pre_enqueue_answered(call_id, "", T0)
     assert queue.pop(T0, 100) is None
+
+
+def test_a_group_is_activated_where_it_enters_the_active_queue_after_its_calls() -> None:
+    """Who activates it would wait for a group that backs off, or activate one that comes by itself."""
+    queue = _asking_queue()
+    queue.groups.set_group(pod_group("g"), T0)
+    calls = _calls(queue.add(member("p0", "g"), T0))
+    key = queue.groups.group_of_member("uid-p0").key
+    assert queue.contents.is_activated(key, "uid-p0"), "a new group goes to the active queue"
+    queue.pre_enqueue_answered(calls["p0"], "", T0)
+    assert queue.contents.is_activated(key, "uid-p0")
+    group = popped_and_refused(queue)
+    assert not queue.contents.is_activated(key, "uid-p0")
+    again = _calls(queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0))
+    assert place(queue, "p0") is PreEnqueuePending
+    assert not queue.contents.is_activated(key, "uid-p0"), "it is to back off"
+    assert queue.repeat_pre_enqueue(again["p0"])
+    assert not queue.contents.is_activated(key, "uid-p0")
+    queue.activate([("ns/p0", "uid-p0")], T0)
+    assert queue.contents.is_activated(key, "uid-p0")
+    assert not queue.contents.is_activated("unknown", "unknown")
 
 
 @pytest.mark.parametrize("how", ["deleted", "bound", "changed"])

@@ -201,6 +201,7 @@ def test_a_requeued_batch_calls_a_remote_plugin_once() -> None:
     q.on_event(NODE_ADD, None, "node", T0)
     instructions = [list(q.requeue(each, T0, rejectors=frozenset({"Far"}))) for each in pods[:2]]
     assert [len(each) for each in instructions] == [1, 0]
+    assert instructions[0][0][1:] == ("default-scheduler", "Far", NODE_ADD, None, "node", (pods[0],))
     q.hint_answered(instructions[0][0].call_id, [HintAnswer.QUEUE], T0)
     assert q.requeue(pods[2], T0, rejectors=frozenset({"Far"})) == ()
     assert [place(q, name) for name in ("a", "b", "c")] == [BackOff] * 3
@@ -211,8 +212,9 @@ def test_an_update_of_a_pod_calls_the_remote_hint_for_that_pod_only() -> None:
     for name in ("a", "b"):
         q.add(record(name), T0)
     fail(q, T0, "Far", max_batch=2)
-    call = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
-    q.hint_answered(call, None, T0 + 5)
+    (asked,) = q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5)
+    assert asked[1:] == ("default-scheduler", "Far", OWN_LABEL, "old", "new", (pod(q, "a"),))
+    q.hint_answered(asked.call_id, None, T0 + 5)
     assert (place(q, "a"), place(q, "b")) == (Active, Unschedulable)
     fail(q, T0 + 5, "Far")
     call = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
@@ -254,6 +256,20 @@ def test_an_answer_finds_a_pod_that_changed_its_class_meanwhile() -> None:
         (Active, 8),
         (Active, 1),
     ]
+
+
+@pytest.mark.parametrize("answered", [1, 2], ids=["first-class", "second-class"])
+def test_an_answer_about_several_classes_finds_the_pod_of_each_that_changed_its_class(answered: int) -> None:
+    q = queue()
+    for name, class_id in (("a", 1), ("b", 2)):
+        q.add(record(name, class_id), T0)
+        fail(q, T0, "Far")
+    call = call_id(q.on_event(NODE_ADD, None, "node", T0 + 5))
+    for name in "ab":
+        q.reclassify(f"ns/{name}", f"uid-{name}", 7)
+    hints = [HintAnswer.QUEUE if number == answered else HintAnswer.SKIP for number in (1, 2)]
+    q.hint_answered(call, hints, T0 + 5)
+    assert [place(q, name) for name in "ab"] == [Active if number == answered else Unschedulable for number in (1, 2)]
 
 
 def test_a_remote_plugin_that_does_not_answer_is_not_waited_for_without_bound() -> None:

@@ -1,6 +1,8 @@
 """SchedulingQueue: refusals, errors, back-off, events, batches, and its statistics."""
 
+import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,14 +29,17 @@ from tests.helpers.queue_builders import (
     record,
 )
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
+from trireme.framework.sort_key import SortKey
 from trireme.queueing.assembly import build_queue
 from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer, QueueingHintMap
+from trireme.queueing.pending_pod import GivenSortKey
+from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
-from trireme.queueing.states import Active, BackOff, Done, Gated, InFlight, QueueState, Unschedulable
+from trireme.queueing.states import Active, BackOff, Done, Gated, InFlight, PreEnqueuePending, QueueState, Unschedulable
 from trireme.queueing.transition_log import ImpossibleTransition
 
 # --- failing, back-off, waking ---------------------------------------------------------------------------------------
@@ -159,9 +164,10 @@ def test_without_early_pops_pre_enqueue_runs_after_backoff() -> None:
     closed: dict[str, str] = {}
     q = queue(pre_enqueue=gate_of(closed), policy=exact())
     q.add(record("p"), T0 + 0.5)
-    fail(q, T0 + 0.5)
+    (tried,) = popped(q, T0 + 0.5)
     closed["p"] = "Gates"
-    assert q.next_backoff() == T0 + 1.5
+    q.requeue(tried, T0 + 0.5)
+    assert (place(q, "p"), q.next_backoff()) == (BackOff, T0 + 1.5)
     q.flush_backoff(T0 + 1.6)
     assert (place(q, "p"), pod(q, "p").gated_by) == (Gated, "Gates")
 
@@ -399,6 +405,44 @@ def test_the_newest_object_is_the_one_that_comes_back() -> None:
     assert (pod(q, "p").record.resource_version, pod(q, "p").record.class_id) == ("2", 7)
 
 
+def _with_key(record_of_pod: PodInfo, key: int) -> PodInfo:
+    """The record, whose pod is given this key to be sorted by."""
+    return record_of_pod._replace(
+        pod=dataclasses.replace(record_of_pod.pod, given_sort_key=GivenSortKey(SortKey((key,)), 1, 1))
+    )
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["in-flight", "done"])
+def test_a_pod_is_tried_as_it_was_and_comes_back_as_it_is(done: bool) -> None:
+    """An attempt that sees another pod in its middle decides by two of them."""
+    q = queue()
+    before = _with_key(record("p"), 5)
+    q.add(before.sorted_anew(), T0)
+    (tried,) = popped(q, T0)
+    record_of_attempt = tried.record
+    if done:
+        q.done("uid-p", T0)
+    q.update(_with_key(record("p", 3, resource_version="2"), 5).sorted_anew(), [], "old", "new", T0)
+    q.reclassify("ns/p", "uid-p", 4)
+    tried.latest.pod.given_sort_key = GivenSortKey(SortKey((9,)), 4, 1)
+    q.sort_anew("ns/p", "another-uid")
+    q.sort_anew("ns/p", "uid-p")
+    assert tried.record is record_of_attempt
+    q.requeue(tried, T0, rejectors=frozenset({"Fit"}))
+    assert (tried.record.class_id, tried.record.resource_version, tried.record.level) == (4, "2", (9,))
+
+
+@pytest.mark.parametrize("uid", ["uid-a", "another-uid"])
+def test_a_waiting_pod_with_another_key_moves_if_it_is_the_one(uid: str) -> None:
+    q = queue()
+    for name, key in (("a", 5), ("b", 7)):
+        q.add(_with_key(record(name, key), key).sorted_anew(), T0)
+    pod(q, "a").record.pod.given_sort_key = GivenSortKey(SortKey((9,)), 1, 1)
+    q.sort_anew("ns/a", uid)
+    q.sort_anew("ns/unknown", uid)
+    assert [pop_names(q, T0), pop_names(q, T0)] == ([["b"], ["a"]] if uid == "uid-a" else [["a"], ["b"]])
+
+
 def test_a_pod_that_was_lost_sight_of_and_seen_again_in_flight_comes_back() -> None:
     q = queue()
     q.add(record("p"), T0)
@@ -529,3 +573,82 @@ def test_an_unregistered_event_is_not_recorded() -> None:
     q.pop(T0, 1)
     q.on_event(ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_CONDITION), "old", "new", T0)
     assert q.statistics().in_flight_events == {}
+
+
+def _wait_active(q: SchedulingQueue) -> None:
+    q.activate([("ns/p", "uid-p")], T0)
+
+
+def _wait_in_backoff(q: SchedulingQueue) -> None:
+    q.on_event(NODE_ADD, None, "node", T0)
+
+
+def _wait_gated(q: SchedulingQueue) -> None:
+    q._transitions._pre_enqueue = lambda pod: "Gates" if pod.key == "ns/p" else PreEnqueueResult.ALLOWED
+    q.activate([("ns/p", "uid-p")], T0)
+
+
+def _wait_for_an_answer(q: SchedulingQueue) -> None:
+    q._transitions._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
+    q.activate([("ns/p", "uid-p")], T0)
+
+
+WAYS_TO_WAIT = {
+    Unschedulable: lambda q: None,
+    Active: _wait_active,
+    BackOff: _wait_in_backoff,
+    Gated: _wait_gated,
+    PreEnqueuePending: _wait_for_an_answer,
+}
+WHAT_HAPPENS: dict[str, Callable[[SchedulingQueue], Any]] = {
+    "reported-again": lambda q: q.add(record("p"), T0),
+    "made-again": lambda q: q.add(record("p", uid="another"), T0),
+    "changed": lambda q: q.update(record("p", priority=7), [], "old", "new", T0),
+    "changed-with-its-class": lambda q: q.update(record("p", 5), [], "old", "new", T0),
+    "changed-so-that-it-is-tried": lambda q: q.update(record("p", 5), [OWN_LABEL], "old", "new", T0),
+    "reclassified": lambda q: q.reclassify("ns/p", "uid-p", 5),
+    "nominated": lambda q: q.update(record("p", nominated_node="n"), [], "old", "new", T0),
+    "deleted": lambda q: q.delete("ns/p", "uid-p", T0),
+    "woken": lambda q: q.on_event(NODE_ADD, None, "node", T0),
+    "activated": lambda q: q.activate([("ns/p", "uid-p")], T0),
+    "flushed": lambda q: (q.flush_unschedulable(T0 + 400), q.flush_backoff(T0 + 400)),
+    "answered": lambda q: q.pre_enqueue_answered(1, "", T0),
+    "answered-with-a-refusal": lambda q: q.pre_enqueue_answered(1, "FarGate", T0),
+    "tried-and-refused": lambda q: [q.requeue(each, T0, rejectors=frozenset({"Ports"})) for each in _next_pods(q)],
+    "tried-and-failed": lambda q: [q.requeue(each, T0) for each in _next_pods(q)],
+    "tried-and-bound": lambda q: [q.done(each.uid, T0) for each in _next_pods(q)],
+}
+
+
+def _next_pods(q: SchedulingQueue) -> list[QueuedPodInfo]:
+    return popped(q, T0) if q.ready() else []
+
+
+@pytest.mark.parametrize("first", WHAT_HAPPENS)
+@pytest.mark.parametrize("state", WAYS_TO_WAIT, ids=lambda each: each.__name__)
+def test_what_is_counted_is_what_waits_whatever_happens(state: type[QueueState], first: str) -> None:
+    """A count that is not taken back is a pod that waits forever, to everybody who reads the metrics."""
+    for then in WHAT_HAPPENS:
+        q = queue()
+        for name in ("p", "other"):
+            q.add(record(name), T0)
+        fail(q, T0, "Fit", "Label", max_batch=2)
+        WAYS_TO_WAIT[state](q)
+        assert place(q, "p") is state
+        for happen in (first, then):
+            WHAT_HAPPENS[happen](q)
+            _check_counts(q)
+
+
+def _check_counts(q: SchedulingQueue) -> None:
+    waiting, found = q.contents.waiting_pods(), q.statistics()
+    states = Counter(type(each.state) for each in waiting)
+    assert found.refused_by == Counter((each.record.profile, name) for each in waiting for name in each.rejectors)
+    assert found.active == states[Active] == len(list(q._active))
+    assert found.backoff + found.error_backoff == states[BackOff]
+    assert (found.unschedulable, found.gated) == (states[Unschedulable], states[Gated])
+    assert found.pre_enqueue_pending == states[PreEnqueuePending]
+    assert (found.in_flight, found.done) == (0, len(q._transitions.done))
+    refused = [each for each in waiting if type(each.state) in (Gated, Unschedulable)]
+    assert found.refusal_groups == len({id(each.container) for each in refused})
+    assert sorted(each.uid for each in q._unschedulable) == sorted(each.uid for each in refused)

@@ -56,6 +56,10 @@ def test_pods_are_found_by_how_long_they_are_here() -> None:
     for pod in (new, old, flushed, _refused("other", "Fit", since=T0 + 9, class_id=2)):
         pods.add(pod)
     assert pods.pods_since_before(T0) == []
+    since_then = UnschedulablePods()
+    for pod in (_refused("before", "Fit"), _refused("then", "Fit", since=T0 + 9)):
+        since_then.add(pod)
+    assert [pod.record.key for pod in since_then.pods_since_before(T0 + 9)] == ["ns/before"]
     found = pods.pods_since_before(T0 + 1)
     assert found == [old]
     assert old.container is not None

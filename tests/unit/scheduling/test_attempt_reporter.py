@@ -185,6 +185,19 @@ def test_who_refused_the_node_is_known_until_the_next_attempt_ends() -> None:
     assert reports.reporter.refused_placement(pod.uid) is None, "a pod that is gone is not remembered"
 
 
+@pytest.mark.parametrize("gone", [False, True], ids=["refused-before-a-node-was-chosen", "gone"])
+def test_nothing_is_kept_of_a_node_that_nobody_refused(gone: bool) -> None:
+    """Each pod that waits would take memory for it."""
+    reports = _Reports()
+    pod = reports.popped()
+    for why in (dataclasses.replace(_REFUSED, placement=_PLACEMENT), _REFUSED):
+        if gone:
+            reports.known.clear()
+        reports.reporter.report_failure(pod, why)
+        reports.again(pod)
+    assert not reports.reporter._refused
+
+
 async def test_a_pod_that_is_gone_or_bound_has_neither_event_nor_condition() -> None:
     reports = _Reports()
     pod = reports.popped()

@@ -1,7 +1,8 @@
 """The binding cycle while the cluster changes under it: no pod is bound to a node that is gone."""
 
+import asyncio
 import itertools
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -376,6 +377,31 @@ def _extended() -> Iterator[World]:
     world.close()
 
 
+def test_a_pod_that_is_bound_makes_room_while_others_of_its_call_are_not(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One binding that takes long would hold the room of hundreds, and scheduling with it."""
+    others, room = asyncio.Event(), list[int]()
+    binding = world.frontend.scheduling.binding
+
+    async def bind(request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
+        for index in range(len(request.items)):
+            yield bind_pb2.BindResult(index=index, status=status_pb2.Status(code=status_pb2.CODE_SUCCESS))
+            room.append(binding._room._pods)
+            await others.wait()
+
+    monkeypatch.setattr(binding._shared_calls, "bind", bind)
+    for number in range(3):
+        world.api.add_pod(f"p{number}", 1, 0)
+    world.deliver("pods", 1000)
+    while not room:
+        world.answer(world.pending_calls[0], "good")
+    assert binding._room._pods == 2
+    world.loop.call_soon(others.set)
+    world.loop.advance(1)
+    assert (room, binding._room._pods) == ([2, 1, 0], 0)
+
+
 def test_a_pod_that_an_extender_bound_is_reported_and_notified_as_others(
     extended: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,6 +435,9 @@ def test_a_pod_that_an_extender_only_says_it_bound_is_requeued_while_this_fronte
     extended.loop.advance(reported_bound.BELIEVED_SECONDS + 1)
     requeued = counts(extended.frontend.context.metrics.instruments.schedule_attempts).get(f"error {_PROFILE}", 0)
     assert requeued == (1 if leads else 0)
+    statuses = extended.frontend.scheduling.reporter.last_statuses(extended.api.pods["p"]["metadata"]["uid"])
+    reason = status.Reason.of("boundByExtender", {"node": "n0"})
+    assert [each.reasons for each, _ in statuses] == ([(reason,)] if leads else [])
 
 
 def test_pods_of_a_class_that_extenders_look_at_are_tried_one_by_one(extended: World) -> None:

@@ -54,6 +54,13 @@ def test_it_is_json_however_long_it_would_be() -> None:
     assert found["reasons"][0]["nodes"] == 999
 
 
+@pytest.mark.parametrize(("longer", "kept"), [(0, 1000), (1, 500)], ids=["half", "more"])
+def test_a_text_of_half_the_room_is_whole_and_a_longer_one_is_halved(longer: int, kept: int) -> None:
+    most = 2 * (1000 + len('{"message":"","reasons":[]}'))
+    found = json.loads(condition_message.as_json(Failure("x" * (1000 + longer), unschedulable=True), most=most))
+    assert len(found["message"]) == kept
+
+
 def test_a_long_text_leaves_room_for_codes() -> None:
     found = json.loads(condition_message.as_json(Failure("x" * 3900, refusals=((CPU, 1),)), most=4000))
     assert [each["code"] for each in found["reasons"]] == ["insufficientResource"]

@@ -146,6 +146,33 @@ async def test_placements_of_groups_lie_within_that_of_their_tree() -> None:
     assert nodes["b0"] == nodes["b1"] == "n1"
 
 
+async def test_a_group_goes_where_its_own_members_run_and_not_where_others_do() -> None:
+    """Rack y1, where a member of the other group runs, has no room for two."""
+    cluster = Cluster([2, 3, 3], racks=["y1", "z1", "z2"], composite=True)
+    cluster.group(of_groups("root"))
+    for name in "ab":
+        cluster.group(sharing(pod_group(name, parent="root"), "rack"))
+    cluster.occupy("old-a", "n0", "a")
+    cluster.occupy("old-b", "n2", "b")
+    filled(cluster, {"b": 2})
+    await cluster.run()
+    assert cluster.nodes == {"old-a": "n0", "old-b": "n2", "b0": "n2", "b1": "n2"}
+
+
+async def test_a_group_whose_placements_cannot_be_scored_is_an_error_and_goes_nowhere() -> None:
+    """The plugin's text is what there is to find out why."""
+    cluster = Cluster([2, 2], racks=["y1", "z1"], topology=True)
+    cluster.group(sharing(pod_group("g", 2), "rack"))
+    cluster.score_status = status_pb2.Status(code=status_pb2.CODE_ERROR, plugin="Far", messages=["odd", "racks"])
+    cluster.totals = [1, 9]
+    filled(cluster, {"g": 2})
+    await cluster.run()
+    assert cluster.scored == [([0], 2), ([1], 2)]
+    assert cluster.nodes == {}
+    assert conditions(cluster)["g"] == ("False", "SchedulerError", "odd, racks")
+    assert {each.unschedulable for each in cluster.failures.values()} == {False}
+
+
 async def test_the_message_counts_no_nodes_of_other_domains() -> None:
     """The first zone stands for all of them."""
     cluster = Cluster([1, 1, 1], racks=["y1", "z1", "z2"], composite=True)
@@ -267,6 +294,19 @@ async def test_groups_of_a_tree_that_contradict_each_other_are_an_error(groups: 
     assert conditions(cluster) == {
         group.metadata.name: ("False", f"{type(group).__name__}Error", text) for group in groups
     }
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4])
+async def test_a_tree_may_have_four_levels_with_the_groups_of_pods(levels: int) -> None:
+    """One that kube-scheduler schedules would wait forever."""
+    cluster = Cluster([9], composite=True)
+    names = ["root", *(f"x{number}" for number in range(levels - 2))]
+    for name, parent in zip(names, ["", *names], strict=False):
+        cluster.group(of_groups(name, parent=parent))
+    cluster.group(pod_group("a", parent=names[-1]))
+    cluster.add("p", "a")
+    await cluster.run()
+    assert cluster.nodes == {"p": "n0"}
 
 
 async def test_the_topmost_group_preempts_for_all() -> None:

@@ -268,6 +268,25 @@ def test_a_pod_waits_before_the_task_that_waits_begins() -> None:
     virtual_time.run(main)
 
 
+def test_a_pod_is_allowed_by_each_plugin_that_it_waits_for_and_by_no_other() -> None:
+    """A plugin may allow a pod twice, or one that does not wait for it; what then fails would be that plugin's call."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        waiting = waiting_pods.WaitingPods()
+        wait = asyncio.create_task(waiting.begin_wait("u", "default/web", {"A": 900.0, "B": 900.0})())
+        for plugin in ("A", "A", "Other"):
+            assert waiting.allow("u", plugin)
+            await asyncio.sleep(1.0)
+            assert [each.plugins for each in waiting.pods()] == [("B",)]
+        assert not waiting.allow("unknown", "B")
+        assert waiting.allow("u", "B")
+        assert waiting.allow("u", "B"), "it is allowed, and its task has not run yet"
+        assert await wait == status.SUCCESS
+        assert not waiting.allow("u", "B")
+
+    virtual_time.run(main)
+
+
 @pytest.mark.parametrize("ends", ["rejected", "cancelled", "timed out"])
 def test_a_wait_that_has_ended_leaves_no_timer(ends: str) -> None:
     """Timers of 15 minutes would keep each pod that once waited."""

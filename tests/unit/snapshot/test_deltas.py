@@ -1,6 +1,7 @@
 """The snapshot follows deltas: what each part of a delta does, and what one that does not fit leaves behind."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -223,3 +224,83 @@ def test_counting_many_pods_at_once_is_counting_each(seed: int) -> None:
         rows = (rows - set(gone)) | changed.keys()
         for name in together.snap.nodes.slot_of_name:
             assert node_view(together.snap, name) == node_view(apart.snap, name)
+
+
+_KINDS = ("images", "node_count", "classes", "service", "namespace")
+
+
+def _stamped(builder: SnapshotBuilder, since: int) -> tuple[set[str], dict[str, list[int]]]:
+    """The kinds that changed after a generation, and the slots whose node, pods and starts of pods did."""
+    nodes = builder.snap.nodes
+    slots = {
+        "object": nodes.object_changes.since(since, nodes.size).tolist(),
+        "pods": nodes.pod_changes.since(since, nodes.size).tolist(),
+        "start": nodes.start_changes.since(since, nodes.size).tolist(),
+    }
+    kinds = {kind for kind in _KINDS if builder.snap.last_change((kind,)) > since}
+    return kinds, {name: found for name, found in slots.items() if found}
+
+
+def _pod_at(row: int, slot: int, count: int = 1, **changed: int) -> snapshot_pb2.PodColumns:
+    """Pods of class 1 in rows from `row` on."""
+    fields = {"pod_class": 1, "start_time_s": 0, "flags": 0, **changed}
+    columns = snapshot_pb2.PodColumns(row=range(row, row + count), slot=[slot] * count)
+    columns.uid[:] = columns.name[:] = [f"again-{each}" for each in columns.row]
+    for name, value in fields.items():
+        getattr(columns, name)[:] = [value] * count
+    return columns
+
+
+def _nominated(uid: str, slot: int) -> list[snapshot_pb2.Nomination]:
+    return [snapshot_pb2.Nomination(pod=cycle_pb2.PodIdentity(uid=uid), pod_class=2, slot=slot)]
+
+
+_SERVICE = core_pb2.Service(metadata=meta_pb2.ObjectMeta(namespace="x", name="s"))
+_OTHER_SERVICE = snapshot_pb2.ObjectKey(kind="service", namespace="x", name="there")
+
+
+@pytest.mark.parametrize(
+    ("delta", "kinds", "slots"),
+    [
+        pytest.param({}, [], {}, id="nothing"),
+        pytest.param({"classes": [snapshot_pb2.PodClass(id=3, pod=pod_of())]}, ["classes"], {}, id="class"),
+        pytest.param({"classes": [snapshot_pb2.PodClass(id=2, pod=pod_of())]}, ["classes"], {}, id="class-again"),
+        pytest.param({"removed_classes": [2]}, ["classes"], {}, id="class-gone"),
+        pytest.param({"nodes": [(1, {})]}, ["images"], {"object": [1]}, id="node-without-its-images"),
+        pytest.param({"nodes": [(1, {"images": {"a:1": 5}})]}, [], {"object": [1]}, id="node-as-it-was"),
+        pytest.param({"nodes": [(2, {})]}, ["node_count"], {"object": [2]}, id="new-node"),
+        pytest.param({"removed_slots": [0]}, ["node_count"], {"object": [0]}, id="node-gone"),
+        pytest.param({"removed_slots": [1]}, ["images", "node_count"], {"object": [1]}, id="node-with-images-gone"),
+        pytest.param({"pods": _pod_at(7, 1)}, [], {"pods": [1]}, id="pod"),
+        pytest.param({"pods": _pod_at(7, 1, 20)}, [], {"pods": [1]}, id="many-pods"),
+        pytest.param({"pods": _pod_at(0, 0)}, [], {}, id="pod-as-it-was"),
+        pytest.param({"pods": _pod_at(0, 1)}, [], {"pods": [0, 1]}, id="pod-on-another-node"),
+        pytest.param({"pods": _pod_at(0, 0, pod_class=2)}, [], {"pods": [0]}, id="pod-of-another-class"),
+        pytest.param({"pods": _pod_at(0, 0, flags=pods.TERMINATING)}, [], {"pods": [0]}, id="pod-being-deleted"),
+        pytest.param({"pods": _pod_at(0, 0, start_time_s=9)}, [], {"start": [0]}, id="pod-that-started"),
+        pytest.param({"pods": _pod_at(7, 1, start_time_s=9)}, [], {"pods": [1]}, id="new-pod-that-started"),
+        pytest.param({"removed_pods": [0]}, [], {"pods": [0]}, id="pod-gone"),
+        pytest.param({"nominations": _nominated("new", 0)}, [], {"pods": [0]}, id="nomination"),
+        pytest.param({"nominations": _nominated("there", 0)}, [], {"pods": [0, 1]}, id="nomination-elsewhere"),
+        pytest.param({"removed_nominations": ["there"]}, [], {"pods": [1]}, id="nomination-gone"),
+        pytest.param({"removed_nominations": ["unknown"]}, [], {}, id="nomination-of-nobody"),
+        pytest.param({"objects": [snapshot_pb2.ClusterObject(service=_SERVICE)]}, ["service"], {}, id="object"),
+        pytest.param({"removed_objects": [_OTHER_SERVICE]}, ["service"], {}, id="object-gone"),
+    ],
+)
+def test_a_delta_stamps_what_it_changes_and_nothing_else(
+    delta: dict[str, Any], kinds: list[str], slots: dict[str, list[int]]
+) -> None:
+    """What is not stamped keeps an old verdict; what is stamped for nothing is evaluated for nothing."""
+    builder = _cluster()
+    builder.set_node("n1", images={"a:1": 5})
+    there = core_pb2.Service(metadata=meta_pb2.ObjectMeta(namespace="x", name="there"))
+    builder.apply(objects=[snapshot_pb2.ClusterObject(service=there)], nominations=_nominated("there", 1))
+    before = builder.snap.generation
+    nodes = [
+        snapshot_pb2.NodeEntry(slot=slot, node=node_of(f"n{slot}", **node)) for slot, node in delta.get("nodes", ())
+    ]
+    builder.apply(**{**delta, "nodes": nodes})
+    assert _stamped(builder, before) == (set(kinds), slots)
+    assert builder.snap.generation == before + 1
+    assert _stamped(builder, before + 1) == (set(), {})

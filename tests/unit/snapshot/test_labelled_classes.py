@@ -35,21 +35,23 @@ def _follow(builder: SnapshotBuilder, step: tuple[str, int, dict[str, str]], row
         builder.apply(removed_classes=[number])
 
 
-@given(SELECTORS, SELECTORS, STEPS)
+@given(SELECTORS, SELECTORS, STEPS, st.sampled_from([None, 0, 1]))
 def test_classes_that_a_selector_matches_are_found_and_counted(
     first: tuple[selectors.Requirement, ...] | None,
     second: tuple[selectors.Requirement, ...] | None,
     steps: list[tuple[str, int, dict[str, str]]],
+    odd: int | None,
 ) -> None:
     """A class that is not found has no weight: its pods would not keep others away."""
     stated = [label_selectors.LabelSelector(first), label_selectors.LabelSelector(second)]
     builder, rows = cluster_of(n0={}), dict[int, list[int]]()
 
     def weigh(existing: classes.PodClass) -> dict[str, int]:
-        matched = sum(selector.matches(existing.labels) for selector in stated)
+        matched = sum(selector.matches(existing.labels) for selector in stated) + (existing.id % 2 == odd)
         return {"": matched} if matched else {}
 
-    find = labelled_classes.classes_selected_by(stated)
+    more = None if odd is None else lambda snap: [each for each in snap.classes.values() if each.id % 2 == odd]
+    find = labelled_classes.classes_selected_by(stated, more)
     counting = class_counters.ClassCounter(weigh, among=find)
     for step in steps:
         _follow(builder, step, rows)

@@ -347,7 +347,11 @@ def test_a_class_that_is_gone_has_no_priority_though_another_one_has_its_place(m
     builder = SnapshotBuilder()
     builder.add_class(7, pod_of({"priority": 5}))
     builder.apply(removed_classes=[7])
+    assert builder.snap.highest_class == 7, "a number is given once"
     builder.add_class(8, pod_of({"priority": 9}))
+    assert builder.snap.highest_class == 8
+    builder.add_class(2, pod_of())
+    assert builder.snap.highest_class == 8
     assert builder.snap.classes[8].index == 1
     found = class_priorities.class_priorities_of(builder.snap).of_numbers(np.array([8, 7, 9, 1], dtype=np.int32))
     assert found.tolist() == [9, *[class_priorities._UNKNOWN] * 3]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.helpers import changed_clusters
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting, view
 from trireme.snapshot import forkable_columns, pods, snapshot
-from trireme.v1 import snapshot_pb2
+from trireme.v1 import core_pb2, cycle_pb2, meta_pb2, snapshot_pb2
 
 SETTINGS = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 NONE = (np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
@@ -152,6 +152,35 @@ def test_a_fork_reads_the_columns_of_the_snapshot_until_one_of_them_changes() ->
     assert _seen(one.snap) == _seen(other.snap) == before
 
 
+def test_what_a_fork_shares_is_copied_once() -> None:
+    """Each change of the live snapshot would take as long as the cluster is large."""
+    live = _large()
+    service = core_pb2.Service(metadata=meta_pb2.ObjectMeta(namespace="x", name="s"))
+    nominated = snapshot_pb2.Nomination(pod=cycle_pb2.PodIdentity(uid="u"), pod_class=1, slot=0)
+
+    def change(number: int) -> list[object]:
+        """Change something of each table; returns what holds it."""
+        live.set_node("n0", labels={"zone": f"z{number}"}, images={f"i:{number}": 1})
+        live.remove_node("n1")
+        live.set_node("n1", labels={"zone": f"z{number}", "rack": str(number)})
+        live.add_class(number, pod_of(requesting(cpu="1")))
+        live.apply(objects=[snapshot_pb2.ClusterObject(service=service)], nominations=[nominated])
+        live.place(1, "n0")
+        nodes, snap = live.snap.nodes, live.snap
+        labels, images = nodes.labels, nodes.images
+        held = (nodes.names, nodes.slot_of_name, nodes.messages, snap.classes, snap.nominations)
+        tables = (labels._keys, labels._columns["zone"], images._by_name, images._lists, snap.objects._kinds["service"])
+        return [*held, *tables]
+
+    change(7)
+    fork = live.fork()
+    before = _seen(fork.snap)
+    change(7)
+    first, second = change(8), change(9)
+    assert all(one is other for one, other in zip(first, second, strict=True))
+    assert _seen(fork.snap) == before
+
+
 def test_nobody_can_write_to_what_a_fork_shares() -> None:
     """Such a write would change the live snapshot."""
     fork = _large().fork()
@@ -159,10 +188,14 @@ def test_nobody_can_write_to_what_a_fork_shares() -> None:
         fork.snap.nodes.requested[0, 0] = 1
 
 
-def test_a_fork_that_is_not_in_use_takes_memory_for_its_changes_alone() -> None:
+@pytest.mark.parametrize("changes_between", [False, True], ids=["of-one-generation", "of-several"])
+def test_a_fork_that_is_not_in_use_takes_memory_for_its_changes_alone(changes_between: bool) -> None:
     """Sixteen simulations at once would take sixteen copies of the cluster."""
-    live = _large()
-    forks = [live.fork() for _ in range(8)]
+    live, forks = _large(), list[_Branch]()
+    for number in range(8):
+        forks.append(live.fork())
+        if changes_between:
+            live.place(1, f"n{number}")
     for number, fork in enumerate(forks):
         fork.place(1, f"n{number}")
         fork.remove(number)
@@ -170,6 +203,20 @@ def test_a_fork_that_is_not_in_use_takes_memory_for_its_changes_alone() -> None:
     whole += sum(getattr(live.snap.nodes, name).nbytes for name in live.snap.nodes.COLUMNS)
     assert [fork.snap.differing_nbytes * 10 < whole for fork in forks] == [True] * 7 + [False]
     assert [_seen(fork.snap) == _seen(fork.alone()) for fork in forks] == [True] * 8
+
+
+def test_what_is_saved_for_a_fork_is_no_larger_than_a_copy() -> None:
+    """Entries that are saved one by one have their places beside them."""
+    live = _large()
+    fork = live.fork()
+    before = _seen(fork.alone())
+    for row in range(400):
+        live.remove(row)
+    for table, of_fork in ((live.snap.pods, fork.snap.pods), (live.snap.nodes, fork.snap.nodes)):
+        version = of_fork._source
+        assert version is not None
+        assert 0 < version.nbytes <= sum(getattr(table, name).nbytes for name in table.COLUMNS)
+    assert _seen(fork.snap) == before
 
 
 @pytest.mark.slow

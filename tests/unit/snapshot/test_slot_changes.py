@@ -71,6 +71,19 @@ def test_a_union_has_each_slot_once_in_order(size: int) -> None:
     assert slot_changes.union([], size).tolist() == []
 
 
+def test_a_column_never_shrinks() -> None:
+    """Slots beyond a smaller size would be forgotten."""
+    changed = slot_changes.SlotChanges()
+    changed.ensure_capacity(SIZE)
+    changed.touch(np.array([SIZE - 1]), 7)
+    fork = changed.fork(SIZE)
+    for each in (changed, fork):
+        each.ensure_capacity(2)
+        each.touch(np.array([SIZE - 2]), 8)
+        assert each.at.shape == (SIZE,)
+        assert each.since(7, SIZE).tolist() == [SIZE - 2]
+
+
 def test_nothing_has_changed_since_the_latest_change() -> None:
     changed = slot_changes.SlotChanges()
     changed.ensure_capacity(SIZE)

@@ -225,7 +225,7 @@ class GroupTransitions:
 
     def sort_anew(self, group: QueuedPodGroupInfo) -> None:
         """Give a group in the active or back-off queue the position that follows from its members' sort keys."""
-        if group.container is None or not group.waiting:
+        if group.container is None:
             return
         before = group.record
         group.refresh_record()

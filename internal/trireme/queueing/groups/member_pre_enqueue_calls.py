@@ -42,14 +42,13 @@ class MemberPreEnqueueCaller:
     def call(
         self, entry: MemberPreEnqueueCalls, members: Mapping[str, QueuedPodInfo], destination: Destination, label: str
     ) -> bool:
-        """Has plugins called for those of the members who have not passed; returns whether there are any."""
+        """Has plugins called for these members, who have not passed; returns whether there are any."""
         entry.destination = destination
         for uid in [uid for uid in entry.open if uid not in members]:
             self.drop_call(entry, uid)
-        left = {uid: pod for uid, pod in members.items() if uid not in entry.passed}
-        if entry.refused is not None and entry.refused.uid in left:
-            left = {entry.refused.uid: entry.refused}
-        for uid, pod in left.items():
+        if entry.refused is not None and entry.refused.uid in members:
+            members = {entry.refused.uid: entry.refused}
+        for uid, pod in members.items():
             if uid not in entry.open:
                 self._open_call(entry, pod, label)
         return bool(entry.open)
@@ -66,14 +65,11 @@ class MemberPreEnqueueCaller:
         self.drop_call(entry, pod.uid)
         self._open_call(entry, pod, label)
 
-    def repeat_call(self, entry: MemberPreEnqueueCalls, uid: str) -> bool:
-        """The call failed and is made again now; False: its answer is not used any more."""
-        call = entry.open.get(uid)
-        if call is None:
-            return False
+    def repeat_call(self, entry: MemberPreEnqueueCalls, uid: str) -> None:
+        """The member's call, which is open, failed and is made again now."""
+        call = entry.open[uid]
         self._events.close_cursor(call.cursor)
         entry.open[uid] = call._replace(cursor=self._events.open_cursor(1))
-        return True
 
     def drop_call(self, entry: MemberPreEnqueueCalls, uid: str) -> None:
         """Drop the member's call, if one is open, and that it passed: it is gone, or has changed."""

@@ -296,16 +296,16 @@ class QueueGroups:
         """PreEnqueue may refuse now members of the profile that it allowed, or for which it is called."""
         for group in self.registry:
             waits = isinstance(group.state, (Active, BackOff, PreEnqueuePending))
-            if waits and group.record.profile == profile and group.attempt is None:
+            if waits and group.record.profile == profile:
                 self._group_transitions.enter(
                     group, self._group_transitions.reentry_destination(group), event.label, now
                 )
 
     # --- answers of remote plugins -----------------------------------------------------------------------------------
 
-    def repeat_pre_enqueue(self, group: QueuedPodGroupInfo, uid: str) -> bool:
-        """The call for the member failed and is made again now; False: its answer is not used any more."""
-        return self._group_transitions.caller.repeat_call(group.calls, uid)
+    def repeat_pre_enqueue(self, group: QueuedPodGroupInfo, uid: str) -> None:
+        """The call for a member that has such a call open failed, and is made again now."""
+        self._group_transitions.caller.repeat_call(group.calls, uid)
 
     def apply_pre_enqueue_answer(
         self, group: QueuedPodGroupInfo, pod: QueuedPodInfo, gated_by: str, now: float, reason: str
