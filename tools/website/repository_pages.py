@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 from mkdocs.structure import files as mkdocs_files
+
 from trireme.framework import release
 
 ROOT = pathlib.Path(__file__).parents[2]
