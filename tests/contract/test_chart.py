@@ -20,6 +20,7 @@ from trireme.config import gates, loading, trireme_configuration
 SETS = pathlib.Path(__file__).parent / "data/chart"
 NAMES = sorted(path.name.removesuffix(".values.yaml") for path in SETS.glob("*.values.yaml"))
 CHART = make_manifests.CHART
+_NOT_DEFAULT = "{}: one is named default-scheduler, or has no name, though scheduler.default is false"
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +135,15 @@ def test_lint_has_nothing_to_say(tmp_path: pathlib.Path) -> None:
             "scheduler.featureGates.CoordinatedLeaderElection: needs scheduler.default, because the API server chooses "
             "only the holder of kube-scheduler's Lease (deploy/chart/README.md#values)",
         ),
+        (
+            ["scheduler.default=true,scheduler.configuration.profiles[0].schedulerName=trireme"],
+            "scheduler.configuration.profiles: none is named default-scheduler, though scheduler.default is true",
+        ),
+        *(
+            ([f"scheduler.configuration.profiles{profiles}"], _NOT_DEFAULT.format("scheduler.configuration.profiles"))
+            for profiles in ("[0].schedulerName=default-scheduler", "[0].percentageOfNodesToScore=50")
+        ),
+        (["scheduler.name=default-scheduler"], _NOT_DEFAULT.format("scheduler.name")),
         (["monitoring.alerts.runbookURL=wiki"], "at '/monitoring/alerts/runbookURL': 'wiki' does not match pattern"),
         (["extraObjects[0].kind=ConfigMap"], "at '/extraObjects/0': missing property 'apiVersion'"),
     ],

@@ -14,11 +14,17 @@ _HEAD = """# The states of the queue
 
 Each pod that the [queue](../internal/trireme/queueing/scheduling_queue.py)
 knows is in one of these states, and only
-[Transitions](../internal/trireme/queueing/transitions.py) gives it another. The
+[Transitions](../internal/trireme/queueing/transitions.py), and for groups and their members
+[group_transitions](../internal/trireme/queueing/groups/group_transitions.py), changes it. The
 tests check every transition of random histories by the machines below.
 
-| state | known only in it | `trireme status` | what it means |
+| state | known only in it | `place` in `trireme status -o json` | what it means |
 | --- | --- | --- | --- |
+"""
+
+_COUNTS = """
+The line `Queue` of `trireme status` counts `Gated` and `PreEnqueuePending` as gated. It
+leaves out `WaitingForGroup` and `GroupInFlight`.
 """
 
 _MACHINES = (
@@ -40,7 +46,7 @@ def write() -> str:
     """The document's text."""
     rows = [_row(state) for state in typing.get_args(states.QueueState)]
     drawings = [f"\n## {title}\n\n```mermaid\n{_drawing(machine)}```\n" for title, machine in _MACHINES]
-    return _HEAD + "".join(rows) + "".join(drawings) + _MEMBERS
+    return _HEAD + "".join(rows) + _COUNTS + "".join(drawings) + _MEMBERS
 
 
 def _row(state: state_machine.State) -> str:

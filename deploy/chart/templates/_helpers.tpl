@@ -92,6 +92,27 @@ spiffe://{{ $root.Values.certificates.trustDomain }}/ns/{{ $root.Release.Namespa
 {{- toYaml (mergeOverwrite $own (deepCopy $values.configuration)) -}}
 {{- end }}
 
+{{/* The name of the first profile. */}}
+{{- define "trireme.schedulerName" -}}
+{{- (first (include "trireme.schedulerConfiguration" . | fromYaml).profiles | default dict).schedulerName | default "default-scheduler" -}}
+{{- end }}
+
+{{/* Refuses profiles that do not fit the Lease: ordinary pods would have no scheduler, or two. One without a name, and
+the one of an empty list, is default-scheduler's. */}}
+{{- define "trireme.checkProfiles" -}}
+{{- $names := list -}}
+{{- range (include "trireme.schedulerConfiguration" . | fromYaml).profiles -}}
+{{- $names = append $names (.schedulerName | default "default-scheduler") -}}
+{{- end -}}
+{{- $found := or (not $names) (has "default-scheduler" $names) -}}
+{{- $path := ternary "scheduler.configuration.profiles" "scheduler.name" (hasKey .Values.scheduler.configuration "profiles") -}}
+{{- if and .Values.scheduler.default (not $found) -}}
+{{- fail (printf "%s: none is named default-scheduler, though scheduler.default is true (deploy/chart/README.md#values)" $path) -}}
+{{- else if and $found (not .Values.scheduler.default) -}}
+{{- fail (printf "%s: one is named default-scheduler, or has no name, though scheduler.default is false (deploy/chart/README.md#values)" $path) -}}
+{{- end -}}
+{{- end }}
+
 {{/* Namespace and name of the Lease, as the configuration has them. */}}
 {{- define "trireme.lease" -}}
 {{- toYaml (include "trireme.schedulerConfiguration" . | fromYaml).leaderElection -}}

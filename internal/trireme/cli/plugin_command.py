@@ -207,5 +207,5 @@ def _latency_lines(profile: dict[str, Any] | None) -> Iterator[str]:
 
 
 def _wrap(text: str, indent: str) -> list[str]:
-    """The text in lines of at most 80 columns, all but the first indented further."""
-    return textwrap.wrap(text, _COLUMNS, subsequent_indent=indent, break_on_hyphens=False)
+    """The text in lines of 80 columns, or of a longer word, all but the first indented further."""
+    return textwrap.wrap(text, _COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

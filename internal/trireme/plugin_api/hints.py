@@ -1,7 +1,7 @@
 """What a plugin's `hints` state: the cluster events that may help pods which it refused, and for each whom it helps.
 
-What a hint answers is kube-scheduler's to the letter, because a pod that is woken in vain costs an attempt, and one
-that is not woken sleeps. An event is decoded once, and the result called with each class of waiting pods; so what an
+Hints must answer exactly as kube-scheduler's do: a needless wake-up costs an attempt, and a missing one leaves the pod
+waiting. An event is decoded once, and the result called with each class of waiting pods; so what an
 event costs is what differs between classes. Objects of pod events are `PodInEvent`s, all others the API's messages;
 there is no old object of what was added and no new one of what was deleted.
 

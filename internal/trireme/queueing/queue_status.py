@@ -57,7 +57,10 @@ class QueueStatistics:
 
     @property
     def pending(self) -> Mapping[str, int]:
-        """The values of pending_pods by its label `queue`. One for which plugins are called counts as gated."""
+        """The values of pending_pods by its label `queue`. One for which plugins are called counts as gated.
+
+        Members that wait for their group are in none: see `waiting_for_group`.
+        """
         return {
             "active": self.active,
             "backoff": self.backoff + self.error_backoff,

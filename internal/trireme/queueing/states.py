@@ -129,7 +129,10 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Being bound, or deleted, until it is requeued, or `delete` reports that it has a node or is gone."""
+    """The pod is being bound or deleted.
+
+    It leaves this state when it is requeued, or when a watch event shows its node or its deletion.
+    """
 
     label: ClassVar[str] = "done"
     #: Its object as updated since it was popped; None: it was not.

@@ -13,7 +13,6 @@ counts in that period alone: one that was sent before the breaker opened says no
 always.
 
 Also change: console/src/views/components.tsx (states of a circuit breaker).
-Also change: docs/fault-tolerance.md.
 Also change: docs/operating-plugins.md.
 
 Tests: tests/unit/remote/test_breaker.py.

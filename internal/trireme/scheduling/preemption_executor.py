@@ -204,7 +204,7 @@ class PreemptionExecutor:
     def _register_preemption(
         self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]
     ) -> Preemption:
-        """Mark these victims as being evicted from now on."""
+        """Note in the cache that these victims are being evicted; the condition DisruptionTarget is written by bind."""
         self.history.add(pod, node_name, victims)
         names = tuple(_victim_name(victim) for victim in victims)
         uids = [victim.pod.uid for victim in victims]

@@ -31,8 +31,10 @@ def lines(found: report.Report) -> list[str]:
 
 
 def notices(found: report.Report) -> list[str]:
-    """The notices, each indented and wrapped."""
-    wrapper = textwrap.TextWrapper(WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    """The notices, each indented and wrapped; a word that is longer than a line stays whole."""
+    wrapper = textwrap.TextWrapper(
+        WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
     return [line for text in found.notices for line in wrapper.wrap(text)]
 
 

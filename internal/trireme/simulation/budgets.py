@@ -127,7 +127,10 @@ def _scaled(value: meta_pb2.IntOrString, total: int) -> int:
 
 
 def _selects_pod(budget: policy_pb2.PodDisruptionBudget, pod: core_pb2.Pod) -> bool:
-    """Whether the budget is about the pod. One with an invalid selector is about none."""
+    """Whether the budget is about the pod.
+
+    An empty selector selects all pods of the namespace. One that is invalid, or not there, selects none.
+    """
     if budget.metadata.namespace != pod.metadata.namespace or not budget.spec.HasField("selector"):
         return False
     try:

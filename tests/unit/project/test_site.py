@@ -1,13 +1,17 @@
 """The site builds without a warning and without a network, and its links lead somewhere."""
 
+import html
 import html.parser
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import urllib.parse
 
 import pytest
+
+from tests.alerts import alert_rules
 
 ROOT = pathlib.Path(__file__).parents[3]
 # Elements whose attribute makes a browser load something.
@@ -33,6 +37,16 @@ class _Page(html.parser.HTMLParser):
             self.loaded.append(values[LOADED[tag]])
 
 
+def _text(path: pathlib.Path) -> str:
+    """The words of a page, with one space between them."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", path.read_text())).split())
+
+
+def _has_severity(headings: str, name: str, labels: dict[str, str]) -> bool:
+    """Whether the alert's heading has its severity, perhaps among others."""
+    return re.search(rf"\b{name} \([^)]*\b{labels['severity']}\b", headings) is not None
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: pathlib.Path) -> None:
@@ -52,5 +66,11 @@ def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: pathlib.Path) ->
             if not other.exists() or (link.fragment and other in pages and link.fragment not in pages[other].anchors):
                 broken.append(f"{path.name}: {target}")
     assert broken == []
+    headings = _text(tmp_path / "site/runbooks/index.html")
+    wrong = [each for each in alert_rules.alerts() if not _has_severity(headings, each["alert"], each["labels"])]
+    assert wrong == []
+    changes = _text(tmp_path / "site/changelog.html")
+    fragments = [each.read_text() for each in (ROOT / "changelog.d").glob("*.*.md")]
+    assert [text for text in fragments if " ".join(text.replace("`", "").split())[:30] not in changes] == []
     assert [path.name for path in pages if "<p><code>sh " in path.read_text() or "```" in path.read_text()] == []
     assert [each for page in pages.values() for each in page.loaded if urllib.parse.urlsplit(each).netloc] == []

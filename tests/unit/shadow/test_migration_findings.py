@@ -203,13 +203,13 @@ def test_a_file_on_the_control_planes_node_is_not_visible_and_can_be_given() -> 
     assert "--kube-scheduler-config" in findings.next_steps(found)[0].text
 
 
-def test_lines_fit_a_terminal() -> None:
-    """At 80 columns, whatever the names are."""
-    found = findings.of_scheduler(
-        VisibleScheduler("pod", "registry.example.com/" + "x" * 90 + ":v1.36.0", ("--config=/" + "y" * 120,), None, "z")
-    )
+def test_lines_fit_a_terminal_and_leave_words_whole() -> None:
+    """A URL, or the name of an image, that is broken cannot be copied."""
+    image, file = "registry.example.com/" + "x" * 90 + ":v1.36.0", "/" + "y" * 120
+    found = findings.of_scheduler(VisibleScheduler("pod", image, (f"--config={file}",), None, file))
     lines = check.lines([*found, *findings.next_steps(found)])
-    assert all(len(line) <= 80 for line in lines)
+    assert all(len(line) <= 80 or len(line.split()) == 1 for line in lines)
+    assert all(any(word in line for line in lines) for word in (image, file))
     assert lines[0] == "Carries over:"
 
 

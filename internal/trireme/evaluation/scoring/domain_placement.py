@@ -5,6 +5,8 @@ a batch can reach (reachable_nodes.py); so what follows costs as much in a large
 at a step is brought up to date for those by vector operations: nodes admitted and not, shared scores and their
 normalisation over all that is feasible, and the static scores' where the feasible nodes have another maximum.
 
+Also change: internal/trireme/evaluation/scoring/placement.py (how keys are made).
+
 Tests: tests/unit/evaluation/test_placement_domains.py, tests/unit/evaluation/test_batches_exact.py.
 """
 

@@ -22,7 +22,10 @@ from trireme.framework import plugin_spec
 from trireme.plugin_api import scorers
 from trireme.snapshot import arrays
 
-# A key is a total and, below it, the slot's place among equals.
+# A key is a total shifted by these bits and, below it, the slot's place among equals. So a total must stay below 2^43.
+# Also change: internal/trireme/evaluation/scoring/ranking.py,
+#     internal/trireme/evaluation/scoring/domain_placement.py,
+#     internal/trireme/evaluation/scoring/pods_in_turn.py (how keys are made).
 TIE_BITS = 20
 
 

@@ -6,6 +6,8 @@ Then pods choose in order, some at a time: each takes the best of the nodes that
 nodes are scored again for it and all pods after it. Where one of them turns out better than the node that a pod chose,
 that pod and those after it choose again.
 
+Also change: internal/trireme/evaluation/scoring/placement.py (how keys are made).
+
 Tests: tests/unit/evaluation/test_classes_in_turn.py.
 """
 

@@ -4,6 +4,8 @@ Raw scores and capacities come by patches, and so the totals are made again for 
 that are normalised by the highest raw score are made again for all when that one changes: for each such plugin it is
 counted how many nodes hold it. The best are found by looking at blocks of slots, each with its best key: among the `n`
 blocks with the best keys are the `n` best nodes.
+
+Also change: internal/trireme/evaluation/scoring/placement.py (how keys are made).
 """
 
 from collections.abc import Sequence

@@ -52,7 +52,7 @@ def of_file(path: str, arguments: Sequence[str] = ()) -> list[Finding]:
 
 
 def lines(found: Sequence[Finding]) -> list[str]:
-    """The findings as text of at most 80 columns."""
+    """The findings as text of at most 80 columns, or more where a word, such as a URL, is longer."""
     out: list[str] = []
     for kind in FindingKind:
         of_kind = [each for each in found if each.kind is kind]
@@ -66,7 +66,7 @@ def lines(found: Sequence[Finding]) -> list[str]:
                 _WIDTH,
                 initial_indent="  ",
                 subsequent_indent="    ",
-                break_long_words=True,
+                break_long_words=False,
                 break_on_hyphens=False,
             )
     return out
