@@ -256,7 +256,8 @@ class ScoreEngine:
         started = timer.now()
         placed = pods_in_turn.PodsInTurn([each.wanted for each in found], before, self._tie_order_of_slots()).place()
         timer.record_point("Score", started)
-        timings = tuple(timer.timing_messages(len(found)))
+        scored = sum(each.scores is not None for each in found)
+        timings = tuple(timer.timing_messages(scored)) if scored else ()
         out = []
         for each, choices in zip(found, placed, strict=True):
             if choices:

@@ -114,7 +114,10 @@ class BatchesInTurn:
         entry = self._cache.registry[ahead.key]
         if entry.takes_from_own_node_only is None:
             entry.takes_from_own_node_only = takes_from_own_node_only(entry.pod)
-        return entry.takes_from_own_node_only
+        if not entry.takes_from_own_node_only:
+            return False
+        # Filter ends before several pods that take the same of their nodes, or share claims.
+        return ahead.waiting == 1 or not takes_more_than_resources(entry.pod)
 
     def note_placed(self, tried: int, placed: int) -> None:
         """So many batches were tried together, and so many of them were placed.
@@ -151,6 +154,15 @@ def takes_from_own_node_only(pod: core_pb2.Pod) -> bool:
     if spec.topology_spread_constraints or spec.node_name or spec.HasField("scheduling_group"):
         return False
     return not any(volume.HasField("volume_source") and not _is_claim(volume.volume_source) for volume in spec.volumes)
+
+
+def takes_more_than_resources(pod: core_pb2.Pod) -> bool:
+    """Whether a pod with this spec takes host ports, volumes or claims for devices of its node."""
+    spec = pod.spec
+    if spec.resource_claims or any(volume.HasField("volume_source") for volume in spec.volumes):
+        return True
+    containers = (*spec.containers, *spec.init_containers)
+    return any(port.host_port for container in containers for port in container.ports)
 
 
 def _is_claim(source: core_pb2.VolumeSource) -> bool:

@@ -3,8 +3,8 @@
 Tests: tests/unit/apimachinery/test_resource_versions.py.
 """
 
-# As many as the largest number of 64 bits has.
-_MAX_DIGITS = 20
+# Kubernetes compares versions of any length; `int` takes so many digits, and a few more.
+_MAX_DIGITS = 4_000
 
 
 def number_of(version: str) -> int | None:

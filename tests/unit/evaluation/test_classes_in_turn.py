@@ -14,8 +14,10 @@ from tests.helpers import domain_cluster, phase_calls
 from tests.helpers.domain_cluster import PROFILE, Cluster, affinity, node, pod, spread, term
 from tests.helpers.phase_calls import Aborted, context
 from tests.helpers.snapshot_views import SnapshotBuilder
+from trireme.evaluation.filtering import filter_evaluator
 from trireme.evaluation.scoring import classes_in_turn
 from trireme.filter.service import FilterPhase
+from trireme.plugin_api import interfaces
 from trireme.registry import remote_makers
 from trireme.score.service import ScorePhase
 from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2, status_pb2
@@ -518,3 +520,74 @@ def test_a_patch_numbers_statuses_as_the_answer_that_it_patches(cluster: Cluster
     whole = node_columns.from_message(cluster.ask_filter(class_id).columns)
     assert answer.index.tolist() == whole.index.tolist()
     assert answer.statuses == whole.statuses
+
+
+def test_the_parts_of_a_calls_times_are_all_of_it(cluster: Cluster) -> None:
+    """Classes that nothing is scored for report no times: the others have all of them."""
+    wanted = [pod({"app": "a"}), *(pod({"app": "d"}, affinity=_to_nodes(f"n{number}")) for number in range(7))]
+    classes = [(cluster.class_of(each), 1) for each in wanted]
+    cluster.follow()
+    filtered = cluster.ask_filter_classes(classes)
+    answers = cluster.ask_place_classes(classes, filtered).answers
+    assert [bool(each.timings) for each in answers] == [True] + [False] * 7
+    alone = cluster.ask_place_classes(classes[:1], cluster.ask_filter_classes(classes[:1])).answers[0]
+    points = {each.extension_point for each in alone.timings if not each.plugin}
+    assert {each.extension_point for each in answers[0].timings if not each.plugin} == points
+
+
+def test_a_port_that_leaves_one_node_ends_the_call() -> None:
+    """With one node to choose from nothing is scored: the class is placed by itself."""
+    nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: "z0"}, cpu=8 - number) for number in range(2)]
+    cluster = _cluster(nodes, (), {})
+    try:
+        ports = [{"containerPort": 80, "hostPort": 80}]
+        wanted = [(pod({"app": "p"}, ports=ports, requests={"cpu": cpu}), 1) for cpu in ("1", "1500m")]
+        assert len(cluster.schedule_in_turn(wanted)) == 1
+    finally:
+        cluster.close()
+
+
+def test_reasons_do_not_depend_on_what_the_family_saw_before(cluster: Cluster) -> None:
+    """A table of statuses keeps so many with their reasons, and classes of a family share it."""
+    with (
+        mock.patch.object(interfaces, "DETAILED_STATUSES", 16),
+        mock.patch.object(filter_evaluator, "_SHARED_STATUSES", 8),
+    ):
+        for number in range(40):
+            class_id = cluster.class_of(pod({"app": "a"}, requests={"cpu": f"{10 + number}"}))
+            columns = node_columns.from_message(cluster.ask_filter(class_id).columns)
+            assert dict(columns.statuses[0].reasons[0].parameters)["asked"] == str(10 + number)
+
+
+def test_plugins_that_take_long_are_prepared_for_a_class_that_names_its_node(cluster: Cluster) -> None:
+    """A device search for an extended resource would keep filter from answering anything else."""
+    preparation = cluster.filter._engine.evaluator._profiles[PROFILE].preparation
+    classes = [(cluster.class_of(pod({"app": "a"}, affinity=_to_nodes("n3"))), 1)]
+    cluster.follow()
+    with mock.patch.object(preparation, "prepare_in_tree", wraps=preparation.prepare_in_tree) as prepare:
+        cluster.ask_filter_classes(classes)
+    assert prepare.await_count == 1
+
+
+def test_an_answer_forgets_the_statuses_that_no_node_has_any_more(cluster: Cluster) -> None:
+    """A taint that changes each minute would make all later answers larger."""
+    class_id = cluster.class_of(pod({"app": "a"}, requests={"cpu": "9"}))
+    answer = node_columns.from_message(cluster.ask_filter(class_id).columns)
+    for number in range(200):
+        cluster.add_node(node("n0", {HOST: "n0", ZONE: "z0"}, taints=[("k", f"v{number}", "NoSchedule")]))
+        response = node_columns.from_message(cluster.ask_filter(class_id, known=answer.generation).columns)
+        assert len(response.statuses) <= 66
+        answer.update(response)
+        whole = [answer.statuses[each - 1] for each in answer.index.tolist()]
+        other = node_columns.from_message(cluster.ask_filter(class_id).columns)
+        assert whole == [other.statuses[each - 1] for each in other.index.tolist()]
+
+
+def test_a_class_that_names_its_node_has_the_times_of_its_plugins(cluster: Cluster) -> None:
+    timers = cluster.filter._engine._timers
+    timers._calls = iter(lambda: 0, 1)  # type: ignore[assignment]
+    classes = [(cluster.class_of(pod({"app": "a"}, affinity=_to_nodes("n3"))), 1)]
+    cluster.follow()
+    (answer,) = cluster.ask_filter_classes(classes).answers
+    timed = {each.plugin for each in answer.timings if each.plugin and each.extension_point == "Filter"}
+    assert {"NodeAffinity", "NodeResourcesFit"} <= timed

@@ -1,12 +1,15 @@
 """Batches of several classes that wait at the same time are placed by one call of filter and one of score."""
 
+import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
+from unittest import mock
 
 import pytest
 
 from tests.helpers.frontend_world import World, one_node
 from trireme.cache import class_registry, cluster_cache
+from trireme.queueing import active, queued_pod
 from trireme.scheduling import batches_in_turn
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
@@ -329,3 +332,25 @@ _TERM = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
 def test_which_pods_take_nothing_but_from_their_nodes(spec: Json, only: bool) -> None:
     pod = decode.decode({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}], **spec}}, core_pb2.Pod)
     assert batches_in_turn.takes_from_own_node_only(pod) is only
+
+
+@pytest.mark.parametrize(
+    ("spec", "more"),
+    [
+        ({"hostNetwork": True}, False),
+        ({"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]}, False),
+        ({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}, True),
+        ({"volumes": [{"name": "v", "emptyDir": {}}]}, False),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, True),
+        ({"resourceClaims": [{"name": "d", "resourceClaimName": "c"}]}, True),
+    ],
+)
+def test_several_pods_that_take_more_than_resources_are_placed_by_themselves(spec: Json, more: bool) -> None:
+    """Filter ends before such a class: calls in vain would keep other classes from being placed together."""
+    pod = decode.decode({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}], **spec}}, core_pb2.Pod)
+    registry = {1: types.SimpleNamespace(pod=pod, takes_from_own_node_only=None)}
+    in_turn = batches_in_turn.BatchesInTurn(cast(Any, types.SimpleNamespace(registry=registry, node_count=9)), {"p"})
+    record = types.SimpleNamespace(profile="p", nominated="", pod=types.SimpleNamespace(has_deferred_resize=False))
+    head = mock.Mock(spec=queued_pod.QueuedPodInfo, record=record)
+    ahead = [active.NextClass(1, head, waiting) for waiting in (1, 2)]
+    assert [in_turn.may_take_part(each) for each in ahead] == [True, not more]

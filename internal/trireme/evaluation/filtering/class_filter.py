@@ -155,6 +155,7 @@ class ClassFilter:
         started = timer.now()
         passing = self._family_of(sibling, demanding.name).slots_with_room(demand)
         self.slots_evaluated += passing.shape[0]
+        timer.record_plugin(demanding.name, "Filter", started)
         timer.record_point("Filter", started)
         return NewClass(class_verdicts.ClassVerdicts(sibling.table, plugins, self._snap.generation), passing)
 
@@ -179,7 +180,9 @@ class ClassFilter:
         for plugin in chain.synchronous:
             prefilter = cached.plugins[plugin.name].prefilter
             if not prefilter.skip and slots.size:
+                plugin_started = timer.now()
                 verdicts = plugin.filter(pod_class, self._snap, prefilter.state, slots, cached.table)
+                timer.record_plugin(plugin.name, "Filter", plugin_started)
                 fits &= verdicts.index == interfaces.PASSES
                 if verdicts.capacity is not None:
                     fits &= verdicts.capacity > 0

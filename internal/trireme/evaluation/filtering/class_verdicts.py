@@ -20,6 +20,9 @@ from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, nodes, slot_changes
 
+# So many statuses of a class are kept for its next answers, whether or not a node still has them.
+_MANY_ANSWERED = 64
+
 
 @dataclass(slots=True)
 class ClassVerdicts:
@@ -84,6 +87,16 @@ class ClassVerdicts:
                 known[number] = len(self.answered_statuses)
         numbers: arrays.Int16Array = known[index]
         return numbers
+
+    def forget_answered(self) -> None:
+        """Number statuses anew where most that were in answers are no node's any more: the next answer is complete."""
+        if (
+            len(self.answered_statuses) > _MANY_ANSWERED
+            and len(self.answered_statuses) > 4 * np.unique(self.index).size
+        ):
+            self.answered_statuses = []
+            self._answered_numbers = arrays.EMPTY_INT16
+            self.first_answered = -1
 
     @property
     def has_feasible_node(self) -> bool:

@@ -94,6 +94,7 @@ class FilterAnswers:
     def columns_of_class(self, cached: class_verdicts.ClassVerdicts, base_generation: int) -> node_columns.NodeColumns:
         """The class's columns; a patch where the caller has those of `base_generation`, and little has changed."""
         size = self._snap.nodes.size
+        cached.forget_answered()
         # These columns number their statuses by themselves: a patch holds only for an answer that was taken from them.
         if 0 <= cached.first_answered <= base_generation <= cached.generation:
             slots = cached.changed.since(base_generation, size)

@@ -19,6 +19,9 @@ from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2
 
+# A table of statuses that classes of a family share has so many at most: with more of them, reasons would be left out.
+_SHARED_STATUSES = interfaces.DETAILED_STATUSES // 2
+
 # How often plugins are prepared for one evaluation while no node passes and some changed under each call.
 ATTEMPTS = 5
 
@@ -69,7 +72,7 @@ class FilterEvaluator:
         shared = self._profiles[profile].chain.ignoring_requests
         if not columns.plugins and shared:
             sibling = self._cache.sibling_of(profile, pod_class)
-            if sibling is not None:
+            if sibling is not None and len(sibling[1].table.statuses) <= _SHARED_STATUSES:
                 columns.begin_with(sibling[1], shared)
             self._cache.join_family(profile, pod_class)
         return columns
@@ -133,10 +136,13 @@ class FilterEvaluator:
         if (profile, pod_class.id) in self._cache:
             return None
         sibling = self._cache.sibling_of(profile, pod_class)
-        of_class = self._profiles[profile].filter
+        of_profile = self._profiles[profile]
+        of_class = of_profile.filter
         # From now on the cache has columns of the class: it is not new the next time.
         if sibling is None or sibling[1].narrowed is not None:
-            found = of_class.new_class_on_named_nodes(pod_class, self.columns_of(profile, pod_class), timer)
+            columns = self.columns_of(profile, pod_class)
+            await of_profile.preparation.prepare_in_tree(pod_class, columns)
+            found = of_class.new_class_on_named_nodes(pod_class, columns, timer)
         else:
             self._cache.columns_of(profile, pod_class)
             known = await self.evaluate(profile, sibling[0])

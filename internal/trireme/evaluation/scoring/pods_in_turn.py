@@ -166,20 +166,26 @@ class PodsInTurn:
         taken = np.zeros(len(rows), dtype=np.intp)
         for number, row in enumerate(rows):
             keys = self._keys[row]
-            has_choice = not self._wanted[row].one_node
-            if has_choice and (number or not begun) and self._open_counts[row] - number < 2:
+            wanted = self._wanted[row]
+            has_choice = not wanted.one_node
+            if has_choice and (number or not begun) and self._count_choices(row) - number < 2:
                 break
             if number:
                 keys = keys.copy()
                 keys[taken[:number]] = _CLOSED
             slot = int(keys.argmax())
             key = int(keys[slot])
-            if key == _CLOSED or (self._wanted[row].exclusive and slot in self._taken):
+            if key == _CLOSED or (wanted.exclusive and slot in self._taken):
                 break
             taken[number] = slot
             # With one node to choose from nothing is scored.
             out.append((slot, key if has_choice and self._open_counts[row] > 1 else 0))
         return out
+
+    def _count_choices(self, row: int) -> int:
+        """How many nodes surely take a pod of this class."""
+        unsure = list(self._taken) if self._wanted[row].exclusive else []
+        return int(self._open_counts[row] - np.count_nonzero(self._keys[row, unsure] >= 0))
 
     def _keep(self, rows: Sequence[int], chosen: Sequence[tuple[int, int]]) -> int:
         """Place the pods of the classes `rows` at the chosen slots, up to the first that has a better one.
