@@ -17,7 +17,7 @@ from tests.helpers import virtual_time
 from trireme.cli import main, processes
 from trireme.cli.plugin_development import init, project_file, run, sample_pods, source_changes, taken_names
 from trireme.framework import release
-from trireme.v1 import insight_pb2, plugin_pb2
+from trireme.v1 import insight_pb2, plugin_pb2, status_pb2
 from trireme.v1.scheduler_explanation_pb2 import PendingPod, PodWait, SchedulerExplanation
 from trireme_kube.client.rest.errors import ApiUnreachable
 
@@ -316,6 +316,15 @@ def test_the_plugins_refusals_and_scores_are_shown() -> None:
     assert sample_pods.evaluation_lines("Other", found) == ["  refuses none of 9 nodes"]
     failed = insight_pb2.ExplainResponse(insight_error="no class")
     assert sample_pods.evaluation_lines("Mine", failed) == ["  no evaluation: no class"]
+
+
+@pytest.mark.parametrize(("field", "said"), [("pre_filter", "filters"), ("score_failure", "scores")])
+def test_calls_that_fail_are_no_answers(field: str, said: str) -> None:
+    """If this fails, a plugin that fails in each call seems to let all nodes pass, and a CI job passes."""
+    status = status_pb2.Status(code=status_pb2.CODE_ERROR, plugin="Mine", messages=["broken"])
+    found = insight_pb2.ExplainResponse(queued_pod={}, node_count=5, **{field: status})
+    assert sample_pods.evaluation_lines("Mine", found) == [f"  {said} no node: broken"]
+    assert sample_pods.failure_lines("Other", found) == []
 
 
 def test_sample_pods_have_the_labels_of_the_file(tmp_path: Path) -> None:
