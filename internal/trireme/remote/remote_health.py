@@ -45,7 +45,7 @@ class RpcHealth:
         self.open_until: datetime.datetime | None = None
 
     def until(self) -> str:
-        """When a call is tried again, as in `until 19:05:13 UTC`; empty: the breaker is not open, or the time is over."""
+        """When a call is tried again: `until 19:05:13 UTC`; empty: the breaker is not open, or the time is over."""
         breaker = self.breaker
         if self.open_until is None or breaker.state is not remote_breaker.State.OPEN or breaker.is_probe_due:
             return ""

@@ -456,3 +456,17 @@ def test_a_sample_pod_that_is_not_decided_says_what_it_waits_for(held: bool) -> 
         assert (clock() - started < 4) is held
 
     virtual_time.run(main)
+
+
+@pytest.mark.parametrize(
+    ("action", "given", "expected"),
+    [("run", {}, "ERROR"), ("run", {"GRPC_VERBOSITY": "DEBUG"}, "DEBUG"), ("init", {}, "")],
+)
+def test_remarks_of_grpc_on_forks_are_not_among_the_output(action: str, given: dict[str, str], expected: str) -> None:
+    """If this fails, an author reads lines of gRPC's core between those about the plugin."""
+    program = 'import trireme.cli, os; print(os.environ.get("GRPC_VERBOSITY", ""))'
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"} | given
+    command = [sys.executable, "-c", program, "plugin", action]
+    assert (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip() == expected
+    )

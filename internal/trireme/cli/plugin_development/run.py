@@ -12,7 +12,6 @@ Tests: tests/unit/cli/test_plugin_development.py.
 import argparse
 import asyncio
 import contextlib
-import os
 import pathlib
 import shutil
 import signal
@@ -271,7 +270,6 @@ def run(options: argparse.Namespace) -> int:
     except project_file.ProjectError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # or its remarks on forks are among what is shown
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-plugin-"))
     try:
         return asyncio.run(_run(project, options, folder))
