@@ -110,5 +110,5 @@ def test_an_error_of_score_is_named() -> None:
     """If this fails, an author whose scores the SDK refuses reads of a count of scores."""
     said = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["Score returned 1000 for node 0"])
     failed = exchanges.Exchange(rpcs.SCORE, score_pb2.ScoreRequest(), score_pb2.ScoreResponse(status=said), None)
-    with pytest.raises(outcomes.NotChecked, match="^Score answered CODE_ERROR: Score returned 1000 for node 0$"):
+    with pytest.raises(outcomes.NotChecked, match=r"^Score answered CODE_ERROR: Score returned 1000 for node 0$"):
         node_answer_specifications.read(failed)
