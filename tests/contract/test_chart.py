@@ -144,6 +144,12 @@ def test_lint_has_nothing_to_say(tmp_path: pathlib.Path) -> None:
             for profiles in ("[0].schedulerName=default-scheduler", "[0].percentageOfNodesToScore=50")
         ),
         (["scheduler.name=default-scheduler"], _NOT_DEFAULT.format("scheduler.name")),
+            [
+                "scheduler.configuration.profiles[0].schedulerName=a,plugins[0].name=Lunch,plugins[0].run=external",
+                "plugins[0].address=a:1,plugins[0].extensionPoints={filter}",
+            ],
+            "plugins[0]: Lunch is enabled in no profile of scheduler.configuration",
+        ),
         (["monitoring.alerts.runbookURL=wiki"], "at '/monitoring/alerts/runbookURL': 'wiki' does not match pattern"),
         (["extraObjects[0].kind=ConfigMap"], "at '/extraObjects/0': missing property 'apiVersion'"),
     ],
@@ -155,6 +161,15 @@ def test_a_wrong_value_is_an_error_that_names_it(flags: list[str], message: str,
     )
     assert done.returncode != 0
     assert message in done.stderr
+
+
+@pytest.mark.parametrize("point", ["filter", "multiPoint"])
+def test_a_profile_of_ones_own_enables_a_plugin(point: str, tmp_path: pathlib.Path) -> None:
+    plugin = "plugins[0].name=Lunch,plugins[0].run=external,plugins[0].address=a:1,plugins[0].extensionPoints={filter}"
+    profile = f"scheduler.configuration.profiles[0].plugins.{point}.enabled[0].name=Lunch"
+    printed = programs_fixture.helm("template", "trireme", CHART, "--set", plugin, "--set", profile, home=tmp_path)
+    (config,) = (each for each in yaml.safe_load_all(printed) if "scheduler.yaml" in (each or {}).get("data", {}))
+    assert _plugins(config["data"]["scheduler.yaml"])[point] == {"enabled": [{"name": "Lunch"}]}
 
 
 @pytest.mark.parametrize(

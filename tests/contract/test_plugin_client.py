@@ -196,7 +196,9 @@ async def test_the_breaker_spares_the_deadline(bench: Bench, monkeypatch: pytest
     assert isinstance(outcome, status.Status)
     why = "because the last 2 calls of Filter failed, about this or other pods, the last one with: "
     assert re.search(
-        f"Filter was not called: the circuit breaker of plugin P is open since [0-9:]{{8}} UTC, {why}", outcome.message
+        "Filter was not called: the circuit breaker of plugin P is open since [0-9:]{8} UTC, until [0-9:]{8} UTC, "
+        f"{why}",
+        outcome.message,
     )
     assert len(served.requests) == 2
 
@@ -233,7 +235,8 @@ async def test_an_rpc_that_always_fails_is_not_called_though_another_answers(ben
     states = {rpc: breaker.state for rpc, breaker in statistics.breakers.items()}
     assert states == {"PreScore": State.CLOSED, "Score": State.OPEN}
     assert (statistics.breaker, statistics.answered, statistics.failed) == (State.OPEN, 4, 2)
-    assert statistics.last_error == f"Score is not called: {target}: no answer within 200 ms (remotePlugins[].deadline)"
+    begin = f"Score is not called: {target}: no answer within 200 ms (remotePlugins[].deadline)"
+    assert re.fullmatch(re.escape(begin) + r" \(until [0-9:]{8} UTC\)", statistics.last_error)
     sent = plugin_statistics.to_message("P", statistics)
     assert (sent.last_error, sent.HasField("last_error_age_ms")) == (statistics.last_error, True)
 

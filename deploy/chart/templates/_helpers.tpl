@@ -89,7 +89,21 @@ spiffe://{{ $root.Values.certificates.trustDomain }}/ns/{{ $root.Release.Namespa
 {{- end -}}
 {{- $own := dict "apiVersion" "kubescheduler.config.k8s.io/v1" "kind" "KubeSchedulerConfiguration" -}}
 {{- $own = merge $own (dict "leaderElection" $lease "profiles" (list $profile)) -}}
-{{- toYaml (mergeOverwrite $own (deepCopy $values.configuration)) -}}
+{{- $merged := mergeOverwrite $own (deepCopy $values.configuration) -}}
+{{- range $index, $plugin := .Values.plugins -}}
+{{- $enabled := list -}}
+{{- range $merged.profiles -}}
+{{- range .plugins -}}
+{{- range .enabled -}}
+{{- $enabled = append $enabled .name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not (has $plugin.name $enabled) -}}
+{{- fail (printf "plugins[%d]: %s is enabled in no profile of scheduler.configuration" $index $plugin.name) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $merged -}}
 {{- end }}
 
 {{/* The name of the first profile. */}}

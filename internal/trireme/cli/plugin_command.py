@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
+import yaml
 
 from trireme.cli import number_arguments
 from trireme.cli.plugin_development import init, project_file, run
@@ -47,7 +48,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     verify.add_argument("address", metavar="ADDRESS", help="host:port, dns:///name:port or unix:/path")
     verify.add_argument("--name", default="", help="the plugin's name (default: as it describes itself)")
-    verify.add_argument("--args", default="{}", metavar="JSON", help="its arguments, as in pluginConfig (default {})")
+    verify.add_argument("--args", default="{}", metavar="YAML", help="its arguments, as in pluginConfig (default {})")
     verify.add_argument("--profile", default=defaults.DEFAULT_SCHEDULER_NAME, help="default %(default)s")
     verify.add_argument("--objects", metavar="FILE", help="YAML or JSON with more Nodes and Pods to call it about")
     verify.add_argument(
@@ -127,9 +128,10 @@ def run_verify(options: argparse.Namespace) -> int:
 def make_settings(options: argparse.Namespace) -> session.Settings:
     """What the flags say. Raises: ValueError, OSError: a flag or a file is wrong."""
     try:
-        args = orjson.loads(options.args)
-    except orjson.JSONDecodeError as error:
-        raise ValueError(f"--args: {error}") from error
+        args_json = orjson.dumps(yaml.safe_load(options.args), option=orjson.OPT_NON_STR_KEYS)
+    except (yaml.YAMLError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"--args: must be YAML or JSON, for example {{label: disktype}}: {reason}") from error
     try:
         documents = sample_cluster.read_objects(pathlib.Path(options.objects).read_text()) if options.objects else ()
         cluster = sample_cluster.sample_cluster(documents)
@@ -144,7 +146,7 @@ def make_settings(options: argparse.Namespace) -> session.Settings:
         name=options.name,
         tls=tls,
         deadline_seconds=options.deadline_ms / 1000,
-        args_json=orjson.dumps(args),
+        args_json=args_json,
         profile=options.profile,
         cluster=cluster,
     )
@@ -158,11 +160,14 @@ def lines(report: dict[str, Any], *, wide: bool = False) -> Iterator[str]:
     for each in report["specifications"]:
         if wide or each["outcome"] == "violated":
             yield from _result_lines(each)
-    unchecked = [each for each in report["specifications"] if each["outcome"] == "notChecked"]
+    unchecked: dict[str, list[str]] = {}
+    for each in report["specifications"]:
+        if each["outcome"] == "notChecked":
+            unchecked.setdefault(each["text"], []).append(each["number"])
     if unchecked and not wide:
         yield ""
-        numbers = ", ".join(each["number"] for each in unchecked)
-        yield from _wrap(f"Not checked because of these violations: {numbers}. {unchecked[0]['text']}", "  ")
+        for reason, numbers in unchecked.items():
+            yield from _wrap(f"Not checked: {', '.join(numbers)}, because {reason}", "  ")
     yield from _latency_lines(report.get("latency"))
     counts = report["counts"]
     yield ""

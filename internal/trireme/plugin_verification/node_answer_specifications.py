@@ -49,7 +49,11 @@ def read(each: exchanges.Exchange) -> Answers:
     if isinstance(each.response, score_pb2.ScoreResponse):
         assert isinstance(each.request, score_pb2.ScoreRequest)
         count = len(each.request.nodes.nodes) or len(each.request.nodes.slots)
-        if each.response.status.code != status_pb2.CODE_SUCCESS or len(each.response.scores) != count:
+        status = each.response.status
+        if status.code != status_pb2.CODE_SUCCESS:
+            code = status_pb2.Code.Name(status.code) if status.code in status_pb2.Code.values() else status.code
+            raise outcomes.NotChecked(f"Score answered {code}: {'; '.join(status.messages)}")
+        if len(each.response.scores) != count:
             raise outcomes.NotChecked("Score does not answer one score for each node")
         return list(each.response.scores)
     assert isinstance(each.response, filter_pb2.FilterResponse | filter_pb2.FilterDryRunResponse)

@@ -37,7 +37,7 @@ class Outcome(enum.StrEnum):
     MET = "met"
     VIOLATED = "violated"
     NOT_APPLICABLE = "notApplicable"
-    #: Another specification is violated, and this one cannot be checked without it.
+    #: A call that it needs fails or is not answered as it should be; the text says which.
     NOT_CHECKED = "notChecked"
 
 
@@ -128,7 +128,7 @@ async def _prepare(session: Session) -> str:
     answer = session.configuration.response
     if isinstance(answer, plugin_pb2.ConfigureResponse) and answer.errors:
         errors = ", ".join(f"{error.field}: {error.message}" for error in answer.errors)
-        return f"the plugin refuses the arguments, so give others by --args: {errors}"
+        return f"the plugin refuses the arguments (`{errors}`). Give others by --args."
     return ""
 
 

@@ -33,7 +33,7 @@ class BreakerStatistics:
 class RpcHealth:
     """The results of one RPC's calls. Its breaker decides whether there is another one."""
 
-    __slots__ = ("breaker", "last_error", "open_since")
+    __slots__ = ("breaker", "last_error", "open_since", "open_until")
 
     def __init__(self, breaker: remote_breaker.Breaker) -> None:
         self.breaker = breaker
@@ -41,6 +41,15 @@ class RpcHealth:
         self.last_error = ""
         #: When the breaker opened, and has not closed since.
         self.open_since: datetime.datetime | None = None
+        #: When a breaker that is open admits a call again.
+        self.open_until: datetime.datetime | None = None
+
+    def until(self) -> str:
+        """When a call is tried again: `until 19:05:13 UTC`; empty: the breaker is not open, or the time is over."""
+        breaker = self.breaker
+        if self.open_until is None or breaker.state is not remote_breaker.State.OPEN or breaker.is_probe_due:
+            return ""
+        return f"until {self.open_until:%H:%M:%S} UTC"
 
     def statistics(self) -> BreakerStatistics:
         """The breaker's state and counters."""
@@ -55,6 +64,7 @@ class PluginHealth:
         "_last_failed",
         "_last_failed_at",
         "_make_breaker",
+        "_open_time",
         "_plugin",
         "_rpcs",
         "answered",
@@ -68,6 +78,7 @@ class PluginHealth:
         self._make_breaker: Callable[[], remote_breaker.Breaker] = functools.partial(
             remote_breaker.Breaker, failures, open_seconds, clock
         )
+        self._open_time = datetime.timedelta(seconds=open_seconds)
         self._rpcs: dict[str, RpcHealth] = {}
         #: Requests; `not_called` met an open breaker.
         self.answered = self.failed = self.not_called = 0
@@ -90,13 +101,14 @@ class PluginHealth:
         return self._health_of(rpc).breaker.is_probe_due
 
     def describe_failures(self, rpc: str) -> str:
-        """Since when its circuit breaker is open, and why: calls about other pods may be the reason."""
+        """Since when its circuit breaker is open, until when, and why: calls about other pods may be the reason."""
         health = self._health_of(rpc)
         since = "" if health.open_since is None else f" since {health.open_since:%H:%M:%S} UTC"
+        until = f", {text}" if (text := health.until()) else ""
         failures = health.breaker.failures_in_a_row
         calls = "the last call" if failures == 1 else f"the last {failures} calls"
         why = f"{calls} of {rpc} failed, about this or other pods, the last one with: {health.last_error}"
-        return f"the circuit breaker of plugin {self._plugin} is open{since}, because {why}"
+        return f"the circuit breaker of plugin {self._plugin} is open{since}{until}, because {why}"
 
     def record_answer(self, rpc: str) -> None:
         """Report a usable answer."""
@@ -121,7 +133,8 @@ class PluginHealth:
         opened = breaker.opened
         breaker.record_failure(period)
         if breaker.opened > opened:
-            health.open_since = health.open_since or clocks.utc_now()
+            now = clocks.utc_now()
+            health.open_since, health.open_until = health.open_since or now, now + self._open_time
             log.warning("plugin %s: circuit breaker of %s opened: %s", self._plugin, rpc, text)
         elif first:
             log.warning("plugin %s: %s failed: %s", self._plugin, rpc, text)
@@ -142,7 +155,8 @@ class PluginHealth:
         closed = remote_breaker.State.CLOSED
         not_called = [(rpc, each) for rpc, each in self._rpcs.items() if each.breaker.state is not closed]
         if not_called:
-            return "; ".join(f"{rpc} is not called: {each.last_error}" for rpc, each in not_called)
+            texts = ((f"{rpc} is not called: {each.last_error}", each.until()) for rpc, each in not_called)
+            return "; ".join(f"{text} ({until})" if until else text for text, until in texts)
         return f"{self._last_failed}: {self._rpcs[self._last_failed].last_error}" if self._last_failed else ""
 
     def last_error_age(self) -> float | None:

@@ -121,7 +121,7 @@ type ClusterEvent struct {
 // ClusterEventWithHint is an event that may help a pod that the plugin refused.
 type ClusterEventWithHint struct {
 	Event ClusterEvent
-	// QueueingHintFn is asked of each event whether it helps a pod; nil: every such event does.
+	// QueueingHintFn is called for each event; says whether it helps the pod. nil: every such event does.
 	QueueingHintFn QueueingHintFn
 }
 

@@ -1,5 +1,6 @@
 """`trireme plugin verify`: its output, its exit codes and wrong usage. tests/contract verifies plugins with it."""
 
+import argparse
 import socket
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def test_an_answer_that_xml_cannot_have_is_replaced() -> None:
     ("flags", "message"),
     [
         (["nowhere"], "ADDRESS: 'nowhere' is neither host:port, dns:///name:port nor unix:/path"),
-        (["127.0.0.1:1", "--args", "{"], "--args: "),
+        (["127.0.0.1:1", "--args", "{"], "--args: must be YAML or JSON, for example {label: disktype}: "),
         (["127.0.0.1:1", "--objects", "{folder}/none.yaml"], "No such file"),
         (["127.0.0.1:1", "--objects", "{folder}/service.yaml"], "--objects: object 1: kind: 'Service' is neither"),
         (["127.0.0.1:1", "--objects", "{folder}/wrong.yaml"], "--objects: "),
@@ -76,6 +77,26 @@ def test_wrong_usage_is_one_line(
     assert printed.err.startswith("Error: ")
     assert message in printed.err
     assert printed.err.count("\n") == 1
+
+
+def test_arguments_are_written_as_in_the_file_of_a_project() -> None:
+    """If this fails, an author writes the same arguments in two ways."""
+    parser = argparse.ArgumentParser()
+    plugin_command.add_parser(parser.add_subparsers())
+    options = parser.parse_args(["plugin", "verify", "127.0.0.1:1", "--args", "{label: disktype}"])
+    assert plugin_command.make_settings(options).args_json == b'{"label":"disktype"}'
+
+
+def test_each_reason_has_the_numbers_that_were_not_checked_for_it() -> None:
+    """If this fails, an author reads of violations where there are none, or of one reason for all."""
+    reasons = {"P092": "Score answered CODE_ERROR: no", "P095": "Score answered CODE_ERROR: no", "P110": "it fails"}
+    report = _report("")
+    for each in report["specifications"]:
+        if each["number"] in reasons:
+            each |= {"outcome": "notChecked", "text": reasons[each["number"]]}
+    lines = list(plugin_command.lines(report))
+    assert "Not checked: P092, P095, because Score answered CODE_ERROR: no" in lines
+    assert "Not checked: P110, because it fails" in lines
 
 
 @pytest.mark.parametrize("address", ["unix:{folder}/none.sock", "127.0.0.1:1"])

@@ -17,7 +17,7 @@ from tests.helpers import virtual_time
 from trireme.cli import main, processes
 from trireme.cli.plugin_development import init, project_file, run, sample_pods, source_changes, taken_names
 from trireme.framework import release
-from trireme.v1 import insight_pb2, plugin_pb2
+from trireme.v1 import insight_pb2, plugin_pb2, status_pb2
 from trireme.v1.scheduler_explanation_pb2 import PendingPod, PodWait, SchedulerExplanation
 from trireme_kube.client.rest.errors import ApiUnreachable
 
@@ -318,6 +318,15 @@ def test_the_plugins_refusals_and_scores_are_shown() -> None:
     assert sample_pods.evaluation_lines("Mine", failed) == ["  no evaluation: no class"]
 
 
+@pytest.mark.parametrize(("field", "said"), [("pre_filter", "filters"), ("score_failure", "scores")])
+def test_calls_that_fail_are_no_answers(field: str, said: str) -> None:
+    """If this fails, a plugin that fails in each call seems to let all nodes pass, and a CI job passes."""
+    status = status_pb2.Status(code=status_pb2.CODE_ERROR, plugin="Mine", messages=["broken"])
+    found = insight_pb2.ExplainResponse(queued_pod={}, node_count=5, **{field: status})
+    assert sample_pods.evaluation_lines("Mine", found) == [f"  {said} no node: broken"]
+    assert sample_pods.failure_lines("Other", found) == []
+
+
 def test_sample_pods_have_the_labels_of_the_file(tmp_path: Path) -> None:
     """If this fails, a plugin that reads labels of pods cannot be tried."""
     project = load(tmp_path, {**_MINIMAL, "samples": {"podLabels": {"example.com/licence": "cad"}}})
@@ -447,3 +456,17 @@ def test_a_sample_pod_that_is_not_decided_says_what_it_waits_for(held: bool) -> 
         assert (clock() - started < 4) is held
 
     virtual_time.run(main)
+
+
+@pytest.mark.parametrize(
+    ("action", "given", "expected"),
+    [("run", {}, "ERROR"), ("run", {"GRPC_VERBOSITY": "DEBUG"}, "DEBUG"), ("init", {}, "")],
+)
+def test_remarks_of_grpc_on_forks_are_not_among_the_output(action: str, given: dict[str, str], expected: str) -> None:
+    """If this fails, an author reads lines of gRPC's core between those about the plugin."""
+    program = 'import trireme.cli, os; print(os.environ.get("GRPC_VERBOSITY", ""))'
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"} | given
+    command = [sys.executable, "-c", program, "plugin", action]
+    assert (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip() == expected
+    )

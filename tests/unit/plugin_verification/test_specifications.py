@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 
+import pytest
 from google.protobuf.descriptor import Descriptor
 
 from tests.helpers import contract_comments, verification_document
-from trireme.plugin_verification import catalogue, rpcs, sentences
-from trireme.v1 import plugin_pb2, snapshot_pb2
+from trireme.plugin_verification import catalogue, exchanges, node_answer_specifications, outcomes, rpcs, sentences
+from trireme.v1 import plugin_pb2, score_pb2, snapshot_pb2, status_pb2
 
 _SENTENCES = [(each.number, sentence) for each in catalogue.SPECIFICATIONS for sentence in each.sentences]
 _QUOTED = {sentence.source for _, sentence in _SENTENCES}
@@ -103,3 +104,11 @@ def test_each_extension_point_has_specifications() -> None:
 def test_the_document_lists_the_specifications() -> None:
     """If this fails, an author looks up a number that the page does not have."""
     assert verification_document.write() == verification_document.DOCUMENT.read_text(), "run `make docs`"
+
+
+def test_an_error_of_score_is_named() -> None:
+    """If this fails, an author whose scores the SDK refuses reads of a count of scores."""
+    said = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["Score returned 1000 for node 0"])
+    failed = exchanges.Exchange(rpcs.SCORE, score_pb2.ScoreRequest(), score_pb2.ScoreResponse(status=said), None)
+    with pytest.raises(outcomes.NotChecked, match=r"^Score answered CODE_ERROR: Score returned 1000 for node 0$"):
+        node_answer_specifications.read(failed)

@@ -126,8 +126,10 @@ class PluginRun:
             points = ", ".join(_profile_points(info))
             say(f"{project.name} {info.version} takes part: {points}".replace("  ", " "))
             say(f"  export KUBECONFIG={_kubeconfig(run_folder)}")
-            showing = sample_pods.show(project, _kubeconfig(run_folder), run_folder / "admin.sock", say)
-            await _unless_ended(up, showing, run_folder)
+            variable, socket_path = frontend_connection.SOCKET_VARIABLE, _admin_socket(run_folder)
+            say(f"  export {variable}={socket_path}  # for trireme status and explain")
+            showing = sample_pods.show(project, _kubeconfig(run_folder), socket_path, say)
+            return await _unless_ended(up, showing, run_folder)
         except _StartError as error:
             say(f"{error}")
             await self._stop()  # half of a start is of no use
@@ -135,7 +137,6 @@ class PluginRun:
         except (ApiError, ApiUnreachable) as error:
             say(f"{error}")
             return False
-        return True
 
     async def _build(self) -> bool:
         """Run the build command and show its output. Whether it succeeded."""
@@ -229,7 +230,7 @@ class PluginRun:
         command = [sys.executable, "-u", "-c", program, *flags]
         up = processes.Process("scheduler", command, log, ready=processes.SCHEDULER_READY)
         self._running.append(up)
-        environment = {frontend_connection.SOCKET_VARIABLE: str(folder / "admin.sock"), "XDG_STATE_HOME": str(folder)}
+        environment = {frontend_connection.SOCKET_VARIABLE: str(_admin_socket(folder)), "XDG_STATE_HOME": str(folder)}
         try:
             await up.start(environment)
         except RuntimeError as error:
@@ -280,8 +281,8 @@ async def _run(project: project_file.Project, options: argparse.Namespace, folde
     return await PluginRun(project, options.nodes, folder).run(once=options.once)
 
 
-async def _unless_ended(up: processes.Process, work: Coroutine[Any, Any, None], folder: pathlib.Path) -> None:
-    """Do the work while the scheduler runs. Raises: _StartError: it ends before; and what the work raises."""
+async def _unless_ended(up: processes.Process, work: Coroutine[Any, Any, bool], folder: pathlib.Path) -> bool:
+    """The result of work while the scheduler runs. Raises: _StartError: it ends before; and what the work raises."""
     working, ended = asyncio.create_task(work), asyncio.create_task(up.wait_until_ended())
     try:
         await asyncio.wait((working, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -290,7 +291,7 @@ async def _unless_ended(up: processes.Process, work: Coroutine[Any, Any, None], 
         if ended.done():
             await up.stop()  # it reads the rest of its output
             raise _scheduler_error(f"the scheduler {processes.end_text(ended.result())}", folder)
-        await working
+        return await working
     finally:
         working.cancel()
         ended.cancel()
@@ -306,6 +307,10 @@ def _scheduler_error(text: str, folder: pathlib.Path) -> _StartError:
 
 def _scheduler_log(folder: pathlib.Path) -> pathlib.Path:
     return folder / "scheduler.log"
+
+
+def _admin_socket(folder: pathlib.Path) -> pathlib.Path:
+    return folder / "admin.sock"
 
 
 def _kubeconfig(folder: pathlib.Path) -> pathlib.Path:

@@ -11,7 +11,7 @@ from typing import Any
 from trireme.cli import frontend_connection
 from trireme.cli.plugin_development import project_file
 from trireme.framework import programs
-from trireme.v1 import insight_pb2
+from trireme.v1 import insight_pb2, status_pb2
 from trireme.v1.scheduler_explanation_pb2 import SchedulerExplanation
 from trireme.wire import json_documents
 from trireme_kube.client.rest import client, credentials
@@ -30,8 +30,10 @@ _HELD = frozenset({"permit", "preBind", "plugin", "gate"})
 _HELD_SECONDS = 3.0
 
 
-async def show(project: project_file.Project, kubeconfig: pathlib.Path, socket: pathlib.Path, say: Say) -> None:
+async def show(project: project_file.Project, kubeconfig: pathlib.Path, socket: pathlib.Path, say: Say) -> bool:
     """Label the sample nodes, create the sample pods, and print which nodes the plugin refuses and where pods went.
+
+    Returns whether the plugin answered about the nodes, and not with an error.
 
     Raises: ApiError, ApiUnreachable: the embedded cluster does not take the samples.
     """
@@ -56,6 +58,7 @@ async def show(project: project_file.Project, kubeconfig: pathlib.Path, socket: 
 
         for line in await wait_for_placements(list_pods, names, explain):
             say(line)
+        return not failure_lines(project.name, report)
 
 
 async def _label_nodes(api: client.ApiClient, labels: Mapping[str, Mapping[str, str]], say: Say) -> None:
@@ -108,7 +111,7 @@ def evaluation_lines(plugin: str, found: insight_pb2.ExplainResponse) -> list[st
     """The plugin's answers about the nodes, in lines: its refusals, and its scores of the best nodes."""
     if not found.HasField("queued_pod"):
         return [f"  no evaluation: {found.insight_error or 'the scheduler has not answered'}"]
-    lines = []
+    lines = failure_lines(plugin, found)
     for refusal in found.refusals:
         if refusal.status.plugin == plugin:
             more = " …" if len(refusal.nodes) > _SHOWN_NODES else ""
@@ -125,6 +128,13 @@ def evaluation_lines(plugin: str, found: insight_pb2.ExplainResponse) -> list[st
     if not lines:
         lines.append(f"  refuses none of {found.node_count} nodes")
     return lines
+
+
+def failure_lines(plugin: str, found: insight_pb2.ExplainResponse) -> list[str]:
+    """The calls of the plugin that failed, in lines; none: it answered about the nodes."""
+    calls = (("filters", found.pre_filter), ("scores", found.score_failure))
+    failed = [(verb, each) for verb, each in calls if each.plugin == plugin and each.code == status_pb2.CODE_ERROR]
+    return [f"  {verb} no node: {'; '.join(each.messages)}" for verb, each in failed]
 
 
 def _best_without(found: insight_pb2.ExplainResponse, column: Sequence[int]) -> str:
