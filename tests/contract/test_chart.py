@@ -144,6 +144,7 @@ def test_lint_has_nothing_to_say(tmp_path: pathlib.Path) -> None:
             for profiles in ("[0].schedulerName=default-scheduler", "[0].percentageOfNodesToScore=50")
         ),
         (["scheduler.name=default-scheduler"], _NOT_DEFAULT.format("scheduler.name")),
+        (
             [
                 "scheduler.configuration.profiles[0].schedulerName=a,plugins[0].name=Lunch,plugins[0].run=external",
                 "plugins[0].address=a:1,plugins[0].extensionPoints={filter}",
