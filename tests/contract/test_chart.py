@@ -167,7 +167,8 @@ def test_a_wrong_value_is_an_error_that_names_it(flags: list[str], message: str,
 @pytest.mark.parametrize("point", ["filter", "multiPoint"])
 def test_a_profile_of_ones_own_enables_a_plugin(point: str, tmp_path: pathlib.Path) -> None:
     plugin = "plugins[0].name=Lunch,plugins[0].run=external,plugins[0].address=a:1,plugins[0].extensionPoints={filter}"
-    profile = f"scheduler.configuration.profiles[0].plugins.{point}.enabled[0].name=Lunch"
+    first = "scheduler.configuration.profiles[0]"
+    profile = f"{first}.schedulerName=trireme,{first}.plugins.{point}.enabled[0].name=Lunch"
     printed = programs_fixture.helm("template", "trireme", CHART, "--set", plugin, "--set", profile, home=tmp_path)
     (config,) = (each for each in yaml.safe_load_all(printed) if "scheduler.yaml" in (each or {}).get("data", {}))
     assert _plugins(config["data"]["scheduler.yaml"])[point] == {"enabled": [{"name": "Lunch"}]}
