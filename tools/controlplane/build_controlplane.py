@@ -115,11 +115,14 @@ def build_version(version: str) -> Path:
     return binary
 
 
-def write_modfile(version: str, kubernetes: Module, name: str) -> Path:
-    """Write the go.mod of a program for this version, to be given with `-modfile` and `-mod=mod`; returns its path."""
+def write_modfile(version: str, kubernetes: Module, name: str, replacements: Mapping[str, Path] | None = None) -> Path:
+    """Write the go.mod of a program for this version, to be given with `-modfile` and `-mod=mod`; returns its path.
+
+    `replacements`: folders to take staging modules from, by module.
+    """
     modfile = folder_of(version) / f"{name}.mod"
     modfile.parent.mkdir(parents=True, exist_ok=True)
-    modfile.write_text(module_of(version, kubernetes, f"trireme.dev/{name}"))
+    modfile.write_text(module_of(version, kubernetes, f"trireme.dev/{name}", replacements or {}))
     modfile.with_suffix(".sum").unlink(missing_ok=True)
     return modfile
 
@@ -129,35 +132,50 @@ def environment_for(kubernetes: Module) -> dict[str, str]:
     return {**os.environ, "GOTOOLCHAIN": f"go{kubernetes.toolchain}" if kubernetes.toolchain else "auto"}
 
 
-def module_of(version: str, kubernetes: Module, name: str) -> str:
+def module_of(version: str, kubernetes: Module, name: str, replacements: Mapping[str, Path]) -> str:
     """The text of a go.mod that requires this version of Kubernetes, and of all else what that version requires.
 
     k8s.io/kubernetes replaces its staging modules by folders of its repository; outside of that they are modules with
-    a version of their own, v0.36.3 for v1.36.3.
+    a version of their own. `replacements`: as for `write_modfile`.
     """
     staging = re.findall(r"^\s*(k8s\.io/\S+) => \./staging/", kubernetes.go_mod, re.MULTILINE)
-    released = re.sub(r"^v1\.", "v0.", version)
+    released = staging_version(version)
     go = re.search(r"^go (\S+)", kubernetes.go_mod, re.MULTILINE)
     lines = [
         f"module {name}",
         f"go {go.group(1)}" if go else "",
         f"toolchain go{kubernetes.toolchain}" if kubernetes.toolchain else "",
         f"require k8s.io/kubernetes {version}",
-        *(f"replace {each} => {each} {released}" for each in staging),
+        *(f"replace {each} => {replacements.get(each, f'{each} {released}')}" for each in staging),
         *(f"replace {each} {absent} => {each} {served}" for each, (absent, served) in _UNSERVED.items()),
     ]
     return "\n".join(lines) + "\n"
 
 
-def download(version: str) -> Module:
-    """Download the module of Kubernetes. Raises: SystemExit: there is none, or no Go toolchain."""
-    command = [go_programs.toolchain(), "mod", "download", "-json", f"k8s.io/kubernetes@{version}"]
+def staging_version(version: str) -> str:
+    """The version of the staging modules of a version of Kubernetes, such as v0.36.3 of v1.36.3."""
+    return re.sub(r"^v1\.", "v0.", version)
+
+
+def downloaded(module: str, version: str) -> Mapping[str, Any]:
+    """Download a module; returns what Go says of it, with `Dir` and `GoMod`.
+
+    Raises: SystemExit: there is none, or no Go toolchain.
+    """
+    command = [go_programs.toolchain(), "mod", "download", "-json", f"{module}@{version}"]
     # Outside of a module, so that no go.mod has a say.
     environment = {**os.environ, "GOTOOLCHAIN": "auto"}  # it may require a newer release than the installed one
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     found: Mapping[str, Any] = json.loads(done.stdout or "{}")
     if done.returncode != 0:
-        raise SystemExit(f"controlplane: {version} cannot be downloaded: {found.get('Error') or done.stderr.strip()}")
+        why = found.get("Error") or done.stderr.strip()
+        raise SystemExit(f"controlplane: {module} {version} cannot be downloaded: {why}")
+    return found
+
+
+def download(version: str) -> Module:
+    """Download the module of Kubernetes. Raises: SystemExit: there is none, or no Go toolchain."""
+    found = downloaded("k8s.io/kubernetes", version)
     folder = Path(found["Dir"])
     wanted = (folder / ".go-version").read_text().strip()
     asking = [go_programs.toolchain(), "env", "GOVERSION"]

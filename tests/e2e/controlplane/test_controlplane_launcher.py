@@ -141,7 +141,7 @@ def test_a_compiler_that_fails_leaves_no_unfinished_program(tmp_path: Path, monk
 def test_another_version_is_built_with_the_modules_of_that_version() -> None:
     """An API server would call itself 1.35 and be made of parts of 1.37."""
     theirs = "go 1.25.0\nrequire k8s.io/api v0.0.0\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n"
-    lines = build.module_of("v1.35.4", build.Module(Path(), theirs, "1.25.9"), "trireme.dev/x").splitlines()
+    lines = build.module_of("v1.35.4", build.Module(Path(), theirs, "1.25.9"), "trireme.dev/x", {}).splitlines()
     assert lines[:3] == ["module trireme.dev/x", "go 1.25.0", "toolchain go1.25.9"]
     assert "require k8s.io/kubernetes v1.35.4" in lines
     assert [line for line in lines if "k8s.io/api" in line] == ["replace k8s.io/api => k8s.io/api v0.35.4"]

@@ -25,6 +25,7 @@ from typing import Any
 import aiohttp
 
 from tests.e2e import installation
+from tests.e2e.sig_scheduling import stand_ins
 from tools.controlplane import build_controlplane, go_programs, launcher
 
 SOURCES = Path(__file__).resolve().parent
@@ -67,7 +68,7 @@ def build(version: str = "") -> Path:
     Raises: SystemExit with one line where that is impossible.
     """
     binary = build_controlplane.folder_of(version) / BINARY.name if version else BINARY
-    modules = [] if version else [SOURCES / "go.mod", SOURCES / "go.sum"]
+    modules = [Path(stand_ins.__file__)] if version else [SOURCES / "go.mod", SOURCES / "go.sum"]
     inputs = go_programs.digest(path.read_bytes() for path in [*sorted(SOURCES.glob("*.go")), *modules])
     if go_programs.is_built(binary, inputs):
         return binary
@@ -76,7 +77,7 @@ def build(version: str = "") -> Path:
     environment = None
     if version:
         kubernetes = build_controlplane.download(version)
-        modfile = build_controlplane.write_modfile(version, kubernetes, BINARY.name)
+        modfile = build_controlplane.write_modfile(version, kubernetes, BINARY.name, stand_ins.write_needed(version))
         # Compiled as the oracle is, which shares most of it if it is of this version.
         flags = ("-mod=mod", f"-modfile={modfile}", "-gcflags=all=-dwarf=false")
         environment = build_controlplane.environment_for(kubernetes)

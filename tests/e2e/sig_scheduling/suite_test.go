@@ -29,7 +29,6 @@ import (
 	_ "k8s.io/kubernetes/test/e2e/framework/debug/init"
 	_ "k8s.io/kubernetes/test/e2e/framework/node/init"
 	_ "k8s.io/kubernetes/test/e2e/scheduling"
-	_ "k8s.io/kubernetes/test/utils/ktesting/format"
 )
 
 var nodes = flag.Int("simulated-nodes", 4, "how many nodes to play the kubelets of")
