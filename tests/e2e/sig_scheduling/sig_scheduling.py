@@ -48,8 +48,15 @@ class Part:
 PARTS = (
     Part(
         "groups",
-        "sig-scheduling && FeatureGate:GenericWorkload",
+        "sig-scheduling && FeatureGate:GenericWorkload && !FeatureGate:TopologyAwareWorkloadScheduling",
         {"GenericWorkload": True},
+        {"scheduling.k8s.io/v1beta1": True},
+    ),
+    # None before v1.38. A spec is labelled with the gates that its gate depends on, too.
+    Part(
+        "topology",
+        "sig-scheduling && FeatureGate:TopologyAwareWorkloadScheduling && !FeatureGate:CompositePodGroup",
+        {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True},
         {"scheduling.k8s.io/v1beta1": True},
     ),
     # The other specs of devices have a kubelet call a plugin, or are not about scheduling.

@@ -37,13 +37,22 @@ STAND_INS = (
         "k8s.io/kubernetes",
         {"test/utils/ktesting": ""},
         {
-            "deadline.go": """package ktesting
+            "added.go": """package ktesting
 
 import "time"
 
 // WithDeadline is WithTimeout for a point in time.
 func (tCtx TContext) WithDeadline(deadline time.Time, timeoutCause string) TContext {
 	return tCtx.WithTimeout(time.Until(deadline), timeoutCause)
+}
+
+// CancelBecause is Cancel with the text of an error. Tests call it that start an API server themselves: none here.
+func (tCtx TContext) CancelBecause(cause error) {
+	text := ""
+	if cause != nil {
+		text = cause.Error()
+	}
+	tCtx.Cancel(text)
 }
 """
         },

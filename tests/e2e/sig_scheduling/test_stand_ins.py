@@ -26,7 +26,7 @@ def test_packages_of_a_stand_in_import_each_other_by_their_new_names(tmp_path: P
     renamed = 'import (\n\t"k8s.io/ktesting/format"\n\t"k8s.io/kubernetes/test/utils/ktestings"\n)\n'
     assert (tmp_path / "new/a.go").read_text() == renamed
     assert (tmp_path / "new/format/b.go").exists()
-    assert "WithDeadline" in (tmp_path / "new/deadline.go").read_text()
+    assert "WithDeadline" in (tmp_path / "new/added.go").read_text()
     assert (tmp_path / "new/go.mod").read_text() == "module k8s.io/ktesting\n\ngo 1.26.0\n"
 
 
