@@ -158,7 +158,7 @@ def staging_version(version: str) -> str:
 
 
 def downloaded(module: str, version: str) -> Mapping[str, Any]:
-    """Download a module; returns what Go says of it, with `Dir` and `GoMod`.
+    """Download a module; returns the JSON of `go mod download`, with `Dir` and `GoMod`.
 
     Raises: SystemExit: there is none, or no Go toolchain.
     """
