@@ -8,6 +8,8 @@ Expiries are cut to whole seconds so that all pods of one second come back toget
 during the second that it is due in. With `pop_early` off (feature gate SchedulerPopFromBackoffQ) expiries are exact and
 no pod is taken early.
 
+Failures are counted elsewhere: a pod's by `Transitions.record_failure`, a group's by `QueueGroups.finish_attempt`.
+
 Also change: docs/requeueing.md.
 """
 

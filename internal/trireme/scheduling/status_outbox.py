@@ -1,5 +1,7 @@
 """Conditions and nominations on their way to bind, the newest for each pod, in batches.
 
+It compares nothing: `attempt_reporter` sends only what changed.
+
 An attempt does not wait for its condition to be written, and a pod that fails again before it is needs only the newest.
 But a pod is not bound before the conditions of its earlier attempts are written: kube-scheduler writes both in this
 order, others look for the nomination, and a condition that arrives after the binding would call a bound pod

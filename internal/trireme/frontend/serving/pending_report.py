@@ -5,6 +5,8 @@ preemption, its group, an unavailable service, its turn; or it is being schedule
 pod is; the other parts are read at the moment of the request.
 
 Also change: protos/trireme/v1/scheduler_explanation.proto (the messages).
+
+Tests: tests/unit/frontend/test_pending_report.py.
 """
 
 import datetime

@@ -4,7 +4,7 @@ A volume that was chosen gets the claim's name; a claim whose volume is to be ma
 that hold only for the version that was looked at when the node was chosen: where somebody was faster, the pod goes
 back. The rest is done by the volume controller and by provisioners. The frontend, which watches, calls again whenever
 one of the objects, the node or the pod has changed; each call reads them afresh, so it does not matter which replica is
-called.
+called. The frontend keeps the state between calls: `scheduling/pre_binding.py`.
 
 A call that is repeated because its answer was lost finds its own writes and takes them for done.
 Source: pkg/scheduler/framework/plugins/volumebinding (binder.BindPodVolumes).

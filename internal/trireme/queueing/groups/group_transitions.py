@@ -1,7 +1,7 @@
 """The states of groups: a group is queued in place of its members, and they share its state.
 
-Each change for a group (a member, its object, an answer) ends here, with the state that it has now. What changed is
-the business of `queue_groups`.
+`queue_groups` decides what a change (of a member, an object, an answer) means and counts failures; this module then
+sets the group's state.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
 
