@@ -29,6 +29,9 @@ spec:
 """
 
 
+_CLASS = "made-when-a-pod-needs-it"
+
+
 def _every_kind() -> str:
     """A file with each kind that makes pods, a claim that one uses, and a group without pods."""
     spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "10m"}}}]}
@@ -41,7 +44,7 @@ def _every_kind() -> str:
         selector = {"matchLabels": {"app": name}}
         return "apps/v1", kind, name, {"selector": selector, "template": template(name, spec), **fields}
 
-    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    size = {"accessModes": ["ReadWriteOnce"], "storageClassName": _CLASS, "resources": {"requests": {"storage": "1Gi"}}}
     job = {"template": template("job", large, restartPolicy="Never")}
     run = {"template": template("cron", spec, restartPolicy="Never")}
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}
@@ -163,6 +166,9 @@ async def test_documents_are_as_their_schemas_say(cluster: clusters.OpenCluster)
 
 
 async def _check_scheduler(world: _World) -> None:
+    # Not every cluster has a class by default.
+    made = {"provisioner": "example.com/none", "volumeBindingMode": "WaitForFirstConsumer", **_named(_CLASS)}
+    await world.here.request("POST", "/apis/storage.k8s.io/v1/storageclasses", made)
     status = await world.asked("status")
     check("status", status)
     (alike,) = status["pendingAlike"]
