@@ -18,6 +18,7 @@ class _Sink(trace_service_pb2_grpc.TraceServiceServicer):
 async def serve(address: str) -> None:
     """Take spans until the process is ended."""
     server = aio.server()
+    # The generated function has no types, as in tests/helpers/otlp_receiver.py, which keeps what it takes.
     trace_service_pb2_grpc.add_TraceServiceServicer_to_server(_Sink(), server)  # type: ignore[no-untyped-call]
     server.add_insecure_port(address)
     await server.start()

@@ -45,8 +45,8 @@ class ClassEntry:
     """One class of pods.
 
     `pod` is its message; `pods` counts the placed and pending pods that belong to it. Derived from its pod, when it is
-    asked for: `pod_class` for hints (queueing/hints/cluster_view.py), `takes_from_own_node_only` for placing in turn.
-    `tried`: a pod of the class came up in the queue before.
+    asked for: `pod_class` for hints (queueing/hints/cluster_view.py), and `most_in_turn`, how many of its pods may wait
+    together to be placed in turn. `tried`: a pod of the class came up in the queue before.
     """
 
     id: int
@@ -55,7 +55,7 @@ class ClassEntry:
     projected: bool
     pods: int = 0
     pod_class: classes.PodClass | None = None
-    takes_from_own_node_only: bool | None = None
+    most_in_turn: int | None = None
     tried: bool = False
 
 

@@ -15,10 +15,12 @@ Tests: tests/unit/scheduling/test_batches_in_turn.py.
 """
 
 import itertools
+import sys
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from trireme.cache import cluster_cache
+from trireme.framework import pod_takings
 from trireme.queueing import active, queued_pod
 from trireme.v1 import core_pb2
 
@@ -112,12 +114,9 @@ class BatchesInTurn:
         if first.profile not in self._profiles or first.nominated or first.pod.has_deferred_resize:
             return False
         entry = self._cache.registry[ahead.key]
-        if entry.takes_from_own_node_only is None:
-            entry.takes_from_own_node_only = takes_from_own_node_only(entry.pod)
-        if not entry.takes_from_own_node_only:
-            return False
-        # Filter ends before several pods that take the same of their nodes, or share claims.
-        return ahead.waiting == 1 or not takes_more_than_resources(entry.pod)
+        if entry.most_in_turn is None:
+            entry.most_in_turn = most_in_turn(entry.pod)
+        return ahead.waiting <= entry.most_in_turn
 
     def note_placed(self, tried: int, placed: int) -> None:
         """So many batches were tried together, and so many of them were placed.
@@ -143,6 +142,16 @@ class BatchesInTurn:
         self._pause_left = max(self._pause_left - 1, 0)
 
 
+def most_in_turn(pod: core_pb2.Pod) -> int:
+    """How many pods with this spec may wait together to be placed in turn.
+
+    Filter ends before several pods of a class that take the same ports of their nodes, or share claims.
+    """
+    if not takes_from_own_node_only(pod):
+        return 0
+    return 1 if pod_takings.has_claims(pod.spec) or pod_takings.host_ports(pod.spec) else sys.maxsize
+
+
 def takes_from_own_node_only(pod: core_pb2.Pod) -> bool:
     """Whether a pod with this spec takes nothing but from its node, and is placed without regard to other pods.
 
@@ -154,15 +163,6 @@ def takes_from_own_node_only(pod: core_pb2.Pod) -> bool:
     if spec.topology_spread_constraints or spec.node_name or spec.HasField("scheduling_group"):
         return False
     return not any(volume.HasField("volume_source") and not _is_claim(volume.volume_source) for volume in spec.volumes)
-
-
-def takes_more_than_resources(pod: core_pb2.Pod) -> bool:
-    """Whether a pod with this spec takes host ports, volumes or claims for devices of its node."""
-    spec = pod.spec
-    if spec.resource_claims or any(volume.HasField("volume_source") for volume in spec.volumes):
-        return True
-    containers = (*spec.containers, *spec.init_containers)
-    return any(port.host_port for container in containers for port in container.ports)
 
 
 def _is_claim(source: core_pb2.VolumeSource) -> bool:

@@ -11,13 +11,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from trireme.framework import amounts, resizes, tolerations
+from trireme.framework import amounts, pod_takings, resizes, tolerations
 from trireme.snapshot import arrays, resources
 from trireme.v1 import core_pb2
 
 Derived = TypeVar("Derived")
-
-Port = tuple[str, str, int]  # host IP, protocol, port
 
 
 class PodClass:
@@ -97,8 +95,7 @@ class PodClass:
     @property
     def has_claims(self) -> bool:
         """Whether the class uses objects that pods take: claims for devices, or volumes."""
-        spec = self.pod.spec
-        return bool(spec.resource_claims) or any(volume.HasField("volume_source") for volume in spec.volumes)
+        return pod_takings.has_claims(self.pod.spec)
 
     @property
     def takes_more_than_resources(self) -> bool:
@@ -119,9 +116,9 @@ class PodClass:
         return self.memo("family", _family)
 
     @property
-    def host_ports(self) -> tuple[Port, ...]:
+    def host_ports(self) -> tuple[pod_takings.Port, ...]:
         """The host ports of the class's containers and sidecars."""
-        return self.memo("host_ports", _host_ports)
+        return self.memo("host_ports", lambda of: pod_takings.host_ports(of.pod.spec))
 
     @property
     def tolerations(self) -> tuple[tolerations.Toleration, ...]:
@@ -151,15 +148,3 @@ def _family(pod_class: PodClass) -> bytes:
         container.resources.ClearField("requests")
         container.resources.ClearField("limits")
     return pod.SerializeToString(deterministic=True)
-
-
-def _host_ports(pod_class: PodClass) -> tuple[Port, ...]:
-    """The host ports (IP, protocol, port) that containers and sidecars name."""
-    spec = pod_class.pod.spec
-    sidecars = [container for container in spec.init_containers if container.restart_policy == "Always"]
-    return tuple(
-        (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
-        for container in (*sidecars, *spec.containers)
-        for port in container.ports
-        if port.host_port > 0
-    )

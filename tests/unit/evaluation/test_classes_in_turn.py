@@ -14,6 +14,7 @@ from tests.helpers import domain_cluster, phase_calls
 from tests.helpers.domain_cluster import PROFILE, Cluster, affinity, node, pod, spread, term
 from tests.helpers.phase_calls import Aborted, context
 from tests.helpers.snapshot_views import SnapshotBuilder
+from trireme.evaluation import plugin_timer
 from trireme.evaluation.filtering import filter_evaluator
 from trireme.evaluation.scoring import classes_in_turn
 from trireme.filter.service import FilterPhase
@@ -584,10 +585,9 @@ def test_an_answer_forgets_the_statuses_that_no_node_has_any_more(cluster: Clust
 
 
 def test_a_class_that_names_its_node_has_the_times_of_its_plugins(cluster: Cluster) -> None:
-    timers = cluster.filter._engine._timers
-    timers._calls = iter(lambda: 0, 1)  # type: ignore[assignment]
     classes = [(cluster.class_of(pod({"app": "a"}, affinity=_to_nodes("n3"))), 1)]
     cluster.follow()
-    (answer,) = cluster.ask_filter_classes(classes).answers
+    with mock.patch.object(plugin_timer, "SAMPLED_ONE_IN", 1):
+        (answer,) = cluster.ask_filter_classes(classes).answers
     timed = {each.plugin for each in answer.timings if each.plugin and each.extension_point == "Filter"}
     assert {"NodeAffinity", "NodeResourcesFit"} <= timed

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.helpers import changed_clusters
 from tests.helpers.changed_clusters import WANTED, Change
+from trireme.framework import pod_takings
 from trireme.plugin_api import interfaces
-from trireme.snapshot import classes, overlay
+from trireme.snapshot import overlay
 
 SETTINGS = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -52,7 +53,7 @@ def test_plugins_that_follow_pods_exactly_answer_a_dry_run_as_if_it_were_so(chan
 def test_in_a_dry_run_ports_are_a_set_that_each_pod_adds_to_and_takes_from(change: Change) -> None:
     """kube-scheduler keeps one entry for a port that two pods of a node have: it is free once one of them goes."""
     snap = changed_clusters.before(change).snap
-    used: list[set[classes.Port]] = [set() for _ in change.nodes]
+    used: list[set[pod_takings.Port]] = [set() for _ in change.nodes]
     for number, node, _ in change.placed:
         used[node].update(snap.classes[number].host_ports)
     for place in change.removed:
@@ -103,7 +104,7 @@ def test_in_a_dry_run_each_pod_that_moves_counts_even_a_terminating_one(change: 
     assert [bool(text) for text, _, _ in found] == (counts + 1 - counts.min() > skew).tolist()
 
 
-def _clash(wanted: classes.Port, used: classes.Port) -> bool:
+def _clash(wanted: pod_takings.Port, used: pod_takings.Port) -> bool:
     return wanted[1:] == used[1:] and (wanted[0] == used[0] or "0.0.0.0" in (wanted[0], used[0]))
 
 

@@ -498,7 +498,7 @@ def test_a_group_enters_when_remote_pre_enqueue_admits_all_members() -> None:
     assert not queue.pre_enqueue_answered(calls["p1"], "", T0)
     assert queue.pop(T0, 100) is None
     late = _calls(queue.add(member("p2", "g"), T0))
-    assert set(late) == {"p2"}, "p1 has passed, and p0 is being asked about"
+    assert set(late) == {"p2"}, "PreEnqueue passed p1, and its call about p0 is under way"
     queue.pre_enqueue_answered(late["p2"], "", T0)
     queue.pre_enqueue_answered(calls["p0"], "", T0)
     group, pods = popped(queue)

@@ -348,7 +348,7 @@ def test_which_pods_take_nothing_but_from_their_nodes(spec: Json, only: bool) ->
 def test_several_pods_that_take_more_than_resources_are_placed_by_themselves(spec: Json, more: bool) -> None:
     """Filter ends before such a class: calls in vain would keep other classes from being placed together."""
     pod = decode.decode({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}], **spec}}, core_pb2.Pod)
-    registry = {1: types.SimpleNamespace(pod=pod, takes_from_own_node_only=None)}
+    registry = {1: types.SimpleNamespace(pod=pod, most_in_turn=None)}
     in_turn = batches_in_turn.BatchesInTurn(cast(Any, types.SimpleNamespace(registry=registry, node_count=9)), {"p"})
     record = types.SimpleNamespace(profile="p", nominated="", pod=types.SimpleNamespace(has_deferred_resize=False))
     head = mock.Mock(spec=queued_pod.QueuedPodInfo, record=record)

@@ -41,12 +41,15 @@ class Scripted:
         return out
 
 
-async def _tried(plugins: dict[str, Scripted], minimum: int = 1, members: int = 3, room: int = 3) -> Cluster:
-    """A gang that is tried on one node with so much room."""
+async def _schedule_gang(
+    plugins: dict[str, Scripted], minimum: int = 1, members: int = 3, room: int = 3, *, own_classes: bool = False
+) -> Cluster:
+    """Schedule a gang on one node with so much room; with `own_classes` each member is of a class of its own."""
     cluster = Cluster([room], remote_feasible=plugins)
     cluster.group(pod_group("g", minimum))
     for number in range(members):
-        cluster.add(f"p{number}", "g")
+        name, kind = (f"p{number:03}", str(number)) if own_classes else (f"p{number}", "")
+        cluster.add(name, "g", kind=kind)
     await cluster.run()
     return cluster
 
@@ -54,36 +57,26 @@ async def _tried(plugins: dict[str, Scripted], minimum: int = 1, members: int = 
 async def test_pods_of_one_class_are_steps_of_one_call() -> None:
     """A thousand pods would be a thousand calls."""
     plugin = Scripted({})
-    cluster = await _tried({"Far": plugin})
+    cluster = await _schedule_gang({"Far": plugin})
     assert plugin.calls == [[0], [1, 2, 3]]
     assert plugin.seen == [("g", "", []), ("g", "", ["n0", "n0", "n0"])]
     assert cluster.started == [["p0", "p1", "p2"]]
 
 
-async def _tried_of_classes(plugin: Scripted, members: int, minimum: int = 1, room: int = 99) -> Cluster:
-    """A gang each of whose members is of a class of its own."""
-    cluster = Cluster([room], remote_feasible={"Far": plugin})
-    cluster.group(pod_group("g", minimum))
-    for number in range(members):
-        cluster.add(f"p{number:03}", "g", kind=str(number))
-    await cluster.run()
-    return cluster
-
-
 async def test_a_call_is_about_more_and_more_pods_of_different_classes() -> None:
     """Two hundred such pods would be two hundred calls, each with all pods that were tried before."""
     plugin = Scripted(dict.fromkeys(range(8), WAITS))
-    cluster = await _tried_of_classes(plugin, 8)
+    cluster = await _schedule_gang({"Far": plugin}, members=8, room=99, own_classes=True)
     assert plugin.calls == [[0], [1], [2, 3], [4, 5, 6, 7], [8]]
     assert len(cluster.nodes) == 8
     many = Scripted({})
-    await _tried_of_classes(many, 200, room=200)
+    await _schedule_gang({"Far": many}, members=200, room=200, own_classes=True)
     assert [len(call) for call in many.calls] == [1, 1, 2, 4, 8, 16, 32, 64, 64, 9]
 
 
 async def test_what_was_tried_behind_a_refusal_counts_for_nothing() -> None:
     """The group's pods would have failures of attempts that kube-scheduler does not make, or stay assumed."""
-    cluster = await _tried_of_classes(Scripted({4: REFUSED}), 9, room=5)
+    cluster = await _schedule_gang({"Far": Scripted({4: REFUSED})}, members=9, room=5, own_classes=True)
     assert (cluster.nodes, cluster.conditions) == ({}, [("False", "Unschedulable", REFUSED.message)])
     tried = [class_id for what, class_id, _ in cluster.asked if what == "filter"]
     assert len(tried) == 7
@@ -113,7 +106,7 @@ async def test_a_phase_that_fails_behind_a_refusal_is_not_heard_of() -> None:
 async def test_nothing_is_tried_behind_a_pod_without_which_the_gang_cannot_be() -> None:
     """Each attempt at a large gang without room would be made for all its pods in vain."""
     plugin = Scripted({})
-    cluster = await _tried_of_classes(plugin, 32, minimum=32, room=20)
+    cluster = await _schedule_gang({"Far": plugin}, minimum=32, members=32, room=20, own_classes=True)
     assert len([what for what, _, _ in cluster.asked if what == "filter"]) == 21
     assert plugin.calls[-1] == list(range(16, 21))
     assert cluster.conditions == [("False", "Unschedulable", too_few(32, 20, 1, 11))]
@@ -121,28 +114,28 @@ async def test_nothing_is_tried_behind_a_pod_without_which_the_gang_cannot_be() 
 
 async def test_a_refusal_ends_the_trial_and_undoes_it_and_names_the_plugin() -> None:
     """Pods behind it would stay assumed, or their events would not be those of the plugin that refused."""
-    cluster = await _tried({"Far": Scripted({2: REFUSED})})
+    cluster = await _schedule_gang({"Far": Scripted({2: REFUSED})})
     assert (cluster.nodes, cluster.started) == ({}, [])
     assert cluster.conditions == [("False", "Unschedulable", REFUSED.message)]
     assert [cluster.failures[f"p{number}"].rejectors for number in range(3)] == [{"Far"}] * 3
 
 
 async def test_before_the_first_pod_a_refusal_saves_the_trial() -> None:
-    cluster = await _tried({"Far": Scripted({0: REFUSED})})
+    cluster = await _schedule_gang({"Far": Scripted({0: REFUSED})})
     assert cluster.asked == []
     assert cluster.conditions == [("False", "Unschedulable", REFUSED.message)]
 
 
 async def test_waiting_goes_on_and_is_a_refusal_at_the_end() -> None:
-    waits_once = await _tried({"Far": Scripted({0: WAITS, 1: WAITS})})
+    waits_once = await _schedule_gang({"Far": Scripted({0: WAITS, 1: WAITS})})
     assert waits_once.started == [["p0", "p1", "p2"]]
-    to_the_end = await _tried({"Far": Scripted(dict.fromkeys(range(4), WAITS))})
+    to_the_end = await _schedule_gang({"Far": Scripted(dict.fromkeys(range(4), WAITS))})
     assert (to_the_end.nodes, to_the_end.conditions) == ({}, [("False", "Unschedulable", "one more")])
     assert to_the_end.failures["p0"].rejectors == {"Far"}
 
 
 async def test_an_error_is_one_of_the_group_and_says_what_failed() -> None:
-    cluster = await _tried({"Far": Scripted({1: FAILED})})
+    cluster = await _schedule_gang({"Far": Scripted({1: FAILED})})
     text = f"failed to evaluate placement feasibility: {FAILED.message}"
     assert (cluster.nodes, cluster.conditions) == ({}, [("False", "SchedulerError", text)])
     assert cluster.text("p2") == 'parent pod group "g" encountered an error'
@@ -151,23 +144,23 @@ async def test_an_error_is_one_of_the_group_and_says_what_failed() -> None:
 async def test_no_plugin_is_called_about_a_step_that_one_before_it_ended() -> None:
     """GangScheduling is the first: it ends the trial when too few are left."""
     plugin = Scripted({})
-    cluster = await _tried({"Far": plugin}, minimum=3, room=1)
+    cluster = await _schedule_gang({"Far": plugin}, minimum=3, room=1)
     assert plugin.calls == [[0], [1]]
     assert cluster.conditions == [("False", "Unschedulable", too_few(3, 1, 1, 1))]
 
 
 async def test_the_last_of_several_that_wait_is_reported_and_the_first_refusal_wins() -> None:
     last = status.Status(status.Code.WAIT, "Last", ("and one more",))
-    cluster = await _tried({"Far": Scripted({3: WAITS}), "Last": Scripted({3: last})})
+    cluster = await _schedule_gang({"Far": Scripted({3: WAITS}), "Last": Scripted({3: last})})
     assert cluster.conditions == [("False", "Unschedulable", "and one more")]
     second = Scripted({1: status.unschedulable("Last", "never")})
-    cluster = await _tried({"Far": Scripted({2: REFUSED}), "Last": second})
+    cluster = await _schedule_gang({"Far": Scripted({2: REFUSED}), "Last": second})
     assert second.calls == [[0], [1]]
     assert cluster.conditions == [("False", "Unschedulable", "never")]
 
 
 async def test_each_run_is_recorded_with_its_status() -> None:
-    cluster = await _tried({"Far": Scripted({1: WAITS, 3: REFUSED})})
+    cluster = await _schedule_gang({"Far": Scripted({1: WAITS, 3: REFUSED})})
     runs = counts(cluster.metrics.instruments.point_seconds)
     assert {name: runs[name] for name in runs if name.startswith("PlacementFeasible")} == {
         f"PlacementFeasible Success {PROFILE}": 1,

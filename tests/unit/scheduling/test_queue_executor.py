@@ -1,5 +1,7 @@
 """What remote plugins answer reaches the queue, and the scheduler looks at the queue again."""
 
+from typing import Any
+
 import pytest
 
 from tests.helpers.frontend_world import World
@@ -17,7 +19,7 @@ class _Asked:
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world, self.woken = world, 0
-        self.executor: queue_executor.QueueExecutor = world.frontend.scheduling.queue_executor  # type: ignore[type-arg]
+        self.executor: queue_executor.QueueExecutor[Any] = world.frontend.scheduling.queue_executor
         self.calls: list[remote_calls.Instruction] = []
         monkeypatch.setattr(self.executor.remote, "execute", self.calls.extend)
         monkeypatch.setattr(self.executor, "_wake", self._wake)
@@ -37,11 +39,13 @@ class _Asked:
         return type(found.state)
 
     def happen(self) -> int:
-        """The event comes, about which the plugin is asked; returns the number of the call."""
+        """Deliver the event, which calls the plugin's hint; returns the number of that call."""
         before = len(self.calls)
         self.executor.execute(self.executor.queue.on_event(NODE_CHANGE, None, "node", self.world.now()))
         assert len(self.calls) == before + 1
-        return self.calls[-1].call_id  # type: ignore[union-attr]
+        call = self.calls[-1]
+        assert isinstance(call, remote_calls.CallQueueingHint)
+        return call.call_id
 
 
 @pytest.mark.parametrize("answers", [[queueing_hint_map.HintAnswer.QUEUE], None], ids=["queue", "failed"])

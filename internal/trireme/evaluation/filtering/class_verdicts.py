@@ -90,10 +90,8 @@ class ClassVerdicts:
 
     def forget_answered(self) -> None:
         """Number statuses anew where most that were in answers are no node's any more: the next answer is complete."""
-        if (
-            len(self.answered_statuses) > _MANY_ANSWERED
-            and len(self.answered_statuses) > 4 * np.unique(self.index).size
-        ):
+        answered = len(self.answered_statuses)
+        if answered > _MANY_ANSWERED and answered > 4 * np.unique(self.index).size:
             self.answered_statuses = []
             self._answered_numbers = arrays.EMPTY_INT16
             self.first_answered = -1

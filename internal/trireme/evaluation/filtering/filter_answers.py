@@ -106,20 +106,16 @@ class FilterAnswers:
                 )
         if cached.first_answered < 0:
             cached.first_answered = cached.generation
-        return self._complete_answer(cached, *self._copy_columns(cached))
+        return self._complete_answer(cached, cached.index[:size], cached.capacity[:size].copy())
 
     def columns_with_own_verdict(
         self, cached: class_verdicts.ClassVerdicts, own: nominated_filter.SlotVerdict
     ) -> node_columns.NodeColumns:
         """The columns for one pod of the class, whose verdict on one slot is another one than that of the others."""
-        index, capacity = self._copy_columns(cached)
+        size = self._snap.nodes.size
+        index, capacity = cached.index[:size].copy(), cached.capacity[:size].copy()
         index[own.slot], capacity[own.slot] = own.index, own.capacity
         return self._complete_answer(cached, index, capacity)
-
-    def _copy_columns(self, cached: class_verdicts.ClassVerdicts) -> tuple[arrays.Int16Array, arrays.Int32Array]:
-        """The class's verdicts as they are now. Shapes: (slot,)."""
-        size = self._snap.nodes.size
-        return cached.index[:size].copy(), cached.capacity[:size].copy()
 
     def _complete_answer(
         self, cached: class_verdicts.ClassVerdicts, index: arrays.Int16Array, capacity: arrays.Int32Array

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from trireme.framework import status
+from trireme.framework import pod_takings, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.node_ports.spec import SPEC
@@ -24,7 +24,7 @@ _REASON = "node(s) didn't have free ports for the requested pod ports"
 _ANY = "0.0.0.0"
 
 
-def ports_conflict(wanted: classes.Port, used: classes.Port) -> bool:
+def ports_conflict(wanted: pod_takings.Port, used: pod_takings.Port) -> bool:
     """Return whether a port in use excludes a wanted one: same number and protocol, and the addresses overlap."""
     same_port = wanted[1:] == used[1:]
     return same_port and (wanted[0] == used[0] or _ANY in (wanted[0], used[0]))
@@ -57,7 +57,7 @@ class NodePorts:
     ) -> interfaces.Verdicts:
         """Refuse slots that have a pod of a clashing class. Where the ports are free, one copy fits."""
         wanted = pod_class.host_ports
-        clashing: dict[classes.Port, list[int]] = {}
+        clashing: dict[pod_takings.Port, list[int]] = {}
         labels = [_label(port) for port in wanted]
         for other in labelled_classes.classes_found_by(snap.base, "host_ports", _labels_of_class, labels):
             for used in other.host_ports:
@@ -80,7 +80,7 @@ def _labels_of_class(pod_class: classes.PodClass) -> Iterable[labelled_classes.L
     return {_label(port) for port in pod_class.host_ports}
 
 
-def _label(port: classes.Port) -> labelled_classes.Label:
+def _label(port: pod_takings.Port) -> labelled_classes.Label:
     return port[1], str(port[2])
 
 
