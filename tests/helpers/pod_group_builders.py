@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Set
 from typing import Any
 
 from trireme.cache import pod_projection
+from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.assembly import build_queue
 from trireme.queueing.groups.group_settings import GroupSettings
+from trireme.queueing.groups.queued_group import PodGroupBatch, QueuedPodGroupInfo, in_scheduling_order
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, QueueingHintMap
 from trireme.queueing.nominator import Nominator
@@ -14,6 +16,7 @@ from trireme.queueing.pod_info import PodInfo, make_pod_info
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
+from trireme.queueing.states import Gone, QueueState
 from trireme.v1 import scheduling_pb2
 
 T0 = 1_000_000.0
@@ -101,3 +104,42 @@ def grouping_queue(
     return build_queue(
         HintEvaluator(QueueingHintMap({PROFILE: registrations})), pre_enqueue, nominator=nominator, groups=groups
     )
+
+
+def place(queue: SchedulingQueue, name: str) -> type[QueueState]:
+    found = queue.contents.get(f"ns/{name}")
+    return type(found.state) if found else Gone
+
+
+def popped(queue: SchedulingQueue, now: float = T0) -> tuple[QueuedPodGroupInfo, list[QueuedPodInfo]]:
+    batch = queue.pop(now, 100)
+    assert batch is not None
+    assert isinstance(batch, PodGroupBatch)
+    group = batch.group
+    assert group.attempt is not None
+    return group, in_scheduling_order([group.members[uid] for uid in group.attempt])
+
+
+def popped_and_refused(queue: SchedulingQueue) -> QueuedPodGroupInfo:
+    """The group that is popped; each member is requeued because a plugin refused it, and the attempt goes on."""
+    group, pods = popped(queue)
+    for pod in pods:
+        queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
+    return group
+
+
+def names(pods: list[QueuedPodInfo]) -> list[str]:
+    return [pod.key.removeprefix("ns/") for pod in pods]
+
+
+def of_three(queue: SchedulingQueue, count: int = 3) -> None:
+    assert queue.groups is not None
+    queue.groups.set_group(pod_group("g", min_count=3), T0)
+    for number in range(count):
+        queue.add(member(f"p{number}", "g"), T0 + number)
+
+
+def forgotten(queue: SchedulingQueue) -> bool:
+    """Whether the queue keeps no event for anybody."""
+    queue.on_event(ClusterEvent(Resource.NODE, ActionType.ADD), None, object(), T0)
+    return not queue.statistics().in_flight_events

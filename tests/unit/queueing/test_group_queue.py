@@ -1,21 +1,30 @@
 """The queue with groups: members are queued as one, wherever they come from and whatever happens to their PodGroup."""
 
-from collections.abc import Sequence
-
 import pytest
 
-from tests.helpers.pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, pod_group
+from tests.helpers.pod_group_builders import (
+    PROFILE,
+    T0,
+    Notified,
+    forgotten,
+    grouping_queue,
+    member,
+    names,
+    of_three,
+    place,
+    pod_group,
+    popped,
+    popped_and_refused,
+)
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.framework.sort_key import SortKey
 from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, GroupAttemptResult
-from trireme.queueing.groups.queued_group import PodGroupBatch, QueuedPodGroupInfo, in_scheduling_order
+from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.queueing.hints.queueing_hint_map import EventRegistration
 from trireme.queueing.pending_pod import GivenSortKey
 from trireme.queueing.pod_info import make_pod_info
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
-from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
-from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import (
     Active,
     BackOff,
@@ -23,45 +32,11 @@ from trireme.queueing.states import (
     Gated,
     Gone,
     GroupInFlight,
-    PreEnqueuePending,
-    QueueState,
     WaitingForGroup,
 )
 from trireme.queueing.transition_log import ImpossibleTransition
 
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
-
-
-def place(queue: SchedulingQueue, name: str) -> type[QueueState]:
-    found = queue.contents.get(f"ns/{name}")
-    return type(found.state) if found else Gone
-
-
-def popped(queue: SchedulingQueue, now: float = T0) -> tuple[QueuedPodGroupInfo, list[QueuedPodInfo]]:
-    batch = queue.pop(now, 100)
-    assert batch is not None
-    assert isinstance(batch, PodGroupBatch)
-    group = batch.group
-    assert group.attempt is not None
-    return group, in_scheduling_order([group.members[uid] for uid in group.attempt])
-
-
-def popped_and_refused(queue: SchedulingQueue) -> QueuedPodGroupInfo:
-    """The group that is popped; each member is requeued because a plugin refused it, and the attempt goes on."""
-    group, pods = popped(queue)
-    for pod in pods:
-        queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
-    return group
-
-
-def names(pods: list[QueuedPodInfo]) -> list[str]:
-    return [pod.key.removeprefix("ns/") for pod in pods]
-
-
-def of_three(queue: SchedulingQueue, count: int = 3) -> None:
-    queue.groups.set_group(pod_group("g", min_count=3), T0)
-    for number in range(count):
-        queue.add(member(f"p{number}", "g"), T0 + number)
 
 
 def test_a_gang_is_handed_out_whole_once_its_minimum_is_there() -> None:
@@ -472,190 +447,15 @@ def test_a_group_that_was_refused_waits_by_its_refusals_alone() -> None:
     assert found == [(1, 0), (2, 0), (0, 1)]
 
 
-def _asking_queue(registrations: tuple[EventRegistration, ...] = ()) -> SchedulingQueue:
-    """A queue whose profile has a PreEnqueue plugin in another process."""
-    return grouping_queue(registrations=registrations, pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
-
-
-def _calls(instructions: Sequence[Instruction]) -> dict[str, int]:
-    """The names of the pods for which plugins are called, with the ids of the calls."""
-    assert all(isinstance(each, CallPreEnqueue) for each in instructions)
-    return {each.pod.key.removeprefix("ns/"): each.call_id for each in instructions if isinstance(each, CallPreEnqueue)}
-
-
-def test_a_group_enters_when_remote_pre_enqueue_admits_all_members() -> None:
-    queue = _asking_queue()
-    queue.groups.set_group(pod_group("g", min_count=2), T0)
-    assert not queue.add(member("p0", "g"), T0), "the gang is not whole: there is nothing to ask yet"
-    calls = _calls(queue.add(member("p1", "g"), T0))
-    assert set(calls) == {"p0", "p1"}
-    assert (place(queue, "p0"), queue.statistics().pre_enqueue_pending, queue.statistics().gated) == (
-        PreEnqueuePending,
-        2,
-        0,
-    )
-    assert queue.pop(T0, 100) is None
-    assert not queue.pre_enqueue_answered(calls["p1"], "", T0)
-    assert queue.pop(T0, 100) is None
-    late = _calls(queue.add(member("p2", "g"), T0))
-    assert set(late) == {"p2"}, "PreEnqueue passed p1, and its call about p0 is under way"
-    queue.pre_enqueue_answered(late["p2"], "", T0)
-    queue.pre_enqueue_answered(calls["p0"], "", T0)
-    group, pods = popped(queue)
-    assert names(pods) == ["p0", "p1", "p2"]
-    for pod in pods:
-        queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
-    assert set(_calls(queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0))) == {
-        "p0",
-        "p1",
-        "p2",
-    }, "each time it enters"
-
-
-def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_something_happens() -> None:
-    """Then plugins are called for it first, alone: a large group that is held back costs one call an event."""
-    queue = _asking_queue((EventRegistration("Remote", NODE_ADD),))
-    queue.groups.set_group(pod_group("g"), T0)
-    calls = _calls(queue.add(member("p0", "g"), T0)) | _calls(queue.add(member("p1", "g"), T0))
-    queue.pre_enqueue_answered(calls["p1"], "Remote", T0)
-    found = queue.contents.get("ns/p0")
-    assert found is not None
-    where = queue.contents.status_of(found)
-    assert (type(where.state), where.state.plugin) == (Gated, "Remote")
-    queue.pre_enqueue_answered(calls["p0"], "", T0)
-    assert place(queue, "p0") is Gated, "the call was void"
-    assert not queue.add(member("p2", "g"), T0), "another member does not change the plugin's mind"
-    again = _calls(queue.on_event(NODE_ADD, None, object(), T0))
-    assert set(again) == {"p1"}
-    assert not queue.on_event(NODE_ADD, None, object(), T0), "a call is open"
-    once_more = _calls(queue.pre_enqueue_answered(again["p1"], "Remote", T0))
-    assert set(once_more) == {"p1"}, "a node came during the call"
-    rest = _calls(queue.pre_enqueue_answered(once_more["p1"], "", T0))
-    assert set(rest) == {"p0", "p2"}
-    for call_id in rest.values():
-        queue.pre_enqueue_answered(call_id, "", T0)
-    assert names(popped(queue)[1]) == ["p0", "p1", "p2"]
-
-
-def test_a_failed_call_about_a_member_is_made_again_while_its_answer_counts() -> None:
-    """Plugins would be called forever about a pod that nobody waits for."""
-    queue = _asking_queue()
-    calls = _calls(queue.add(member("alone", ""), T0))
-    assert queue.repeat_pre_enqueue(calls["alone"])
-    queue.groups.set_group(pod_group("g"), T0)
-    calls |= _calls(queue.add(member("p0", "g"), T0)) | _calls(queue.add(member("p1", "g"), T0))
-    assert queue.repeat_pre_enqueue(calls["p0"])
-    queue.pre_enqueue_answered(calls["p1"], "Remote", T0)
-    assert place(queue, "p0") is Gated
-    queue.delete("ns/alone", "uid-alone", T0)
-    assert [queue.repeat_pre_enqueue(call_id) for call_id in calls.values()] == [False] * 3
-    for call_id in (calls["alone"], 1000):
-        assert not queue.pre_enqueue_answered(call_id, "", T0)
-    assert queue.pop(T0, 100) is None
-
-
-def test_a_group_is_activated_where_it_enters_the_active_queue_after_its_calls() -> None:
-    """Who activates it would wait for a group that backs off, or activate one that comes by itself."""
-    queue = _asking_queue()
-    queue.groups.set_group(pod_group("g"), T0)
-    calls = _calls(queue.add(member("p0", "g"), T0))
-    key = queue.groups.group_of_member("uid-p0").key
-    assert queue.contents.is_activated(key, "uid-p0"), "a new group goes to the active queue"
-    queue.pre_enqueue_answered(calls["p0"], "", T0)
-    assert queue.contents.is_activated(key, "uid-p0")
-    group = popped_and_refused(queue)
-    assert not queue.contents.is_activated(key, "uid-p0")
-    again = _calls(queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0))
-    assert place(queue, "p0") is PreEnqueuePending
-    assert not queue.contents.is_activated(key, "uid-p0"), "it is to back off"
-    assert queue.repeat_pre_enqueue(again["p0"])
-    assert not queue.contents.is_activated(key, "uid-p0")
-    queue.activate([("ns/p0", "uid-p0")], T0)
-    assert queue.contents.is_activated(key, "uid-p0")
-    assert not queue.contents.is_activated("unknown", "unknown")
-
-
-@pytest.mark.parametrize("how", ["deleted", "bound", "changed"])
-def test_members_may_be_deleted_or_updated_during_pre_enqueue(how: str) -> None:
-    """The group must not wait for an answer that nobody wants any more, nor enter by one about an older object."""
-    queue = _asking_queue()
-    queue.groups.set_group(pod_group("g"), T0)
-    calls = _calls(queue.add(member("p0", "g"), T0)) | _calls(queue.add(member("p1", "g"), T0))
-    queue.pre_enqueue_answered(calls["p0"], "", T0)
-    if how == "deleted":
-        queue.delete("ns/p1", "uid-p1", T0)
-    elif how == "bound":
-        queue.groups.member_placed("ns/g", "uid-p1", T0)
-    else:
-        changed = member("p1", "g")._replace(resource_version="2")
-        again = _calls(queue.update(changed, (), None, None, T0))
-        queue.pre_enqueue_answered(calls["p1"], "Remote", T0)
-        assert place(queue, "p1") is PreEnqueuePending
-        queue.pre_enqueue_answered(again["p1"], "", T0)
-    queue.pre_enqueue_answered(calls["p1"], "Remote", T0)
-    assert "p0" in names(popped(queue)[1])
-    assert queue.statistics().pre_enqueue_pending == 0
-
-
-def test_the_calls_of_a_deleted_pod_group_are_void() -> None:
-    """Its members wait for another one, for which plugins are called again."""
-    queue = _asking_queue()
-    queue.groups.set_group(pod_group("g"), T0)
-    calls = _calls(queue.add(member("p0", "g"), T0))
-    queue.groups.remove_group("ns/g", "uid-of-g", T0)
-    queue.pre_enqueue_answered(calls["p0"], "", T0)
-    assert (place(queue, "p0"), queue.statistics().pre_enqueue_pending) == (WaitingForGroup, 0)
-    again = _calls(queue.groups.set_group(pod_group("g", uid="another"), T0))
-    queue.pre_enqueue_answered(again["p0"], "", T0)
-    assert names(popped(queue)[1]) == ["p0"]
-
-
-@pytest.mark.parametrize("remote", [True, False])
-def test_a_group_that_waits_is_gated_again(remote: bool) -> None:
-    gates: list[PreEnqueueResult | str] = [PreEnqueueResult.CALL_REMOTE if remote else PreEnqueueResult.ALLOWED]
-    queue = grouping_queue(registrations=(EventRegistration("Remote", NODE_ADD),), pre_enqueue=lambda pod: gates[0])
-    queue.groups.set_group(pod_group("g"), T0)
-    calls = _calls(queue.add(member("p0", "g"), T0))
-    assert place(queue, "p0") is (PreEnqueuePending if remote else Active)
-    assert all(queue.repeat_pre_enqueue(call_id) for call_id in calls.values())
-    gates[0] = "Remote"
-    assert not queue.recheck_pre_enqueue(member("p0", "g").profile, NODE_ADD, T0)
-    assert place(queue, "p0") is Gated
-    assert not any(queue.repeat_pre_enqueue(call_id) for call_id in calls.values())
-    assert queue.pop(T0, 100) is None
-    gates[0] = PreEnqueueResult.ALLOWED
-    queue.on_event(NODE_ADD, None, object(), T0)
-    assert names(popped(queue)[1]) == ["p0"]
-
-
-def _forgotten(queue: SchedulingQueue) -> bool:
-    """Whether the queue keeps no event for anybody."""
-    queue.on_event(NODE_ADD, None, object(), T0)
-    return not queue.statistics().in_flight_events
-
-
 @pytest.mark.parametrize("how", GroupAttemptResult)
 def test_no_event_is_kept_for_an_attempt_that_has_ended(how: GroupAttemptResult) -> None:
     """Events of a busy cluster would fill the memory within a day."""
     queue = grouping_queue(registrations=(EventRegistration("Fit", NODE_ADD),))
     of_three(queue)
     group = popped_and_refused(queue)
-    assert not _forgotten(queue)
+    assert not forgotten(queue)
     queue.groups.finish_attempt(group, how, T0)
-    assert _forgotten(queue)
-
-
-def test_no_event_is_kept_for_a_call_that_was_repeated() -> None:
-    queue = _asking_queue((EventRegistration("Remote", NODE_ADD),))
-    queue.groups.set_group(pod_group("g"), T0)
-    calls = _calls(queue.add(member("p0", "g"), T0)) | _calls(queue.add(member("p1", "g"), T0))
-    assert not _forgotten(queue)
-    assert queue.repeat_pre_enqueue(calls["p0"])
-    for call_id in calls.values():
-        for again in _calls(queue.pre_enqueue_answered(call_id, "", T0)).values():
-            queue.pre_enqueue_answered(again, "", T0)
-    assert _forgotten(queue)
-    assert not queue.repeat_pre_enqueue(calls["p0"])
+    assert forgotten(queue)
 
 
 @pytest.mark.parametrize(
