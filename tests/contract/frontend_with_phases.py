@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import pathlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any
 
 from trireme.cache import pod_projection
@@ -55,12 +55,14 @@ def _completed() -> commandline.CompletedConfig:
 class Cluster:
     """The frontend and what it knows. Pods are bound by `Bind` servers, which all write here."""
 
-    def __init__(self, insight: trireme_configuration.Insight | None = None) -> None:
-        """`insight`: where insight runs, and what it is for."""
+    def __init__(
+        self, insight: trireme_configuration.Insight | None = None, *, in_process: Collection[str] = ()
+    ) -> None:
+        """`insight`: where insight runs, and what it is for. `in_process`: the phases in the frontend's process."""
         completed = _completed()
         if insight is not None:
             completed = dataclasses.replace(completed, trireme=dataclasses.replace(completed.trireme, insight=insight))
-        self.local = local_phases.LocalPhases({}, {})
+        self.local = local_phases.LocalPhases({}, {}, in_process=in_process)
         built = app.build(
             completed,
             app.Clients(None, None, {}),  # type: ignore[arg-type]  # nothing is read or written

@@ -1,6 +1,7 @@
 """The frontend's own phases as real processes: started by the forker, kept up, ended."""
 
 import asyncio
+import functools
 import os
 import pathlib
 import signal
@@ -12,8 +13,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
+from grpc import aio
 
 from trireme.frontend.phase_clients import fallback, forker_client, local_phases, replica_link
+from trireme.remote import plugin_control
+from trireme.rpc import dialing
 from trireme_kube.componentbase import clocks
 
 ARGUMENTS = {"filter": ("-v=0",), "score": ("-v=0",)}
@@ -79,6 +83,51 @@ async def test_each_listens_under_its_own_name_and_none_is_left(monkeypatch: pyt
             await writer.wait_closed()
     for pid in pids.values():
         await _gone(pid)
+
+
+async def test_phases_in_this_process_need_no_other_and_take_calls_until_they_are_stopped() -> None:
+    """A frontend on few processors has filter and score in its own process, on no socket."""
+    local = local_phases.LocalPhases(ARGUMENTS, {}, in_process=("filter", "score"))
+    await local.request_start()
+    (address,) = local.addresses("filter")
+    channel = dialing.Dialer().channel(address, (), 0)
+    get_info = functools.partial(plugin_control.get_plugin_info, channel, 20.0)
+    with pytest.raises(aio.AioRpcError, match="nothing is served at in-process:filter-0"):
+        await get_info()
+    assert [(one.pid, one.starts) for one in local.statistics()] == [(0, 0), (0, 0)]
+    await local.start()
+    try:
+        assert list((await get_info()).plugins) == []
+        found = [(one.name, one.address, one.pid, one.starts) for one in local.statistics()]
+        own = os.getpid()
+        assert found == [
+            ("filter-0", "in-process:filter-0", own, 1),
+            ("score-0", "in-process:score-0", own, 1),
+        ]
+    finally:
+        await local.stop()
+    with pytest.raises(aio.AioRpcError, match="nothing is served"):
+        await get_info()
+
+
+async def test_a_task_of_a_phase_in_this_process_that_fails_ends_the_frontend() -> None:
+    """Nothing ends silently: the frontend is restarted rather than left with a phase that lacks a part."""
+
+    async def fail() -> None:
+        raise ValueError("oh")
+
+    local = local_phases.LocalPhases(ARGUMENTS, {}, in_process=("score",))
+    keeping = asyncio.create_task(local.keep_running(lambda: None))
+    try:
+        async with asyncio.timeout(60):
+            await local.until_started()
+            (phase,) = local._all()
+            assert isinstance(phase, local_phases.InProcessPhase)
+            phase._supervisor.keep("a part", fail)
+            with pytest.raises(BaseExceptionGroup):
+                await keeping
+    finally:
+        await local.stop()
 
 
 @pytest.mark.parametrize("victim", ["the-phase", "the-forker"])

@@ -4,14 +4,14 @@ import asyncio
 import contextlib
 import pathlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
 from tests.contract.linked_frontend import NODES, Frontend
 from trireme.frontend.phase_clients import replica_link
 from trireme.phases import phase_process
-from trireme.rpc import follower, grpc_server, listen_flags
+from trireme.rpc import follower, grpc_server, in_process, listen_flags
 from trireme.scheduling import ports
 from trireme.snapshot import snapshot
 from trireme.v1 import plugin_pb2
@@ -23,18 +23,21 @@ MAX_CHUNK_BYTES = 5 << 18
 @contextlib.asynccontextmanager
 async def replica(folder: pathlib.Path, number: int) -> AsyncIterator[tuple[str, snapshot.Snapshot]]:
     """A follower behind a real gRPC server; its address and its snapshot."""
-    snap = snapshot.Snapshot()
-    follow = follower.Follower(snap, lambda configuration: None)
-    hosted = phase_process.PhasePluginService("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
+    snap, services = _follower()
     address = f"unix:{folder}/replica-{number}.sock"
-    server = grpc_server.ReplicaServer(
-        listen_flags.make_listener(address), phase_process.shared_services(follow, hosted)
-    )
+    server = grpc_server.ReplicaServer(listen_flags.make_listener(address), services)
     await server.start()
     try:
         yield address, snap
     finally:
         await server.stop(0)
+
+
+def _follower() -> tuple[snapshot.Snapshot, Sequence[grpc_server.Service]]:
+    snap = snapshot.Snapshot()
+    follow = follower.Follower(snap, lambda configuration: None)
+    hosted = phase_process.PhasePluginService("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
+    return snap, phase_process.shared_services(follow, hosted)
 
 
 async def until_at(snap: snapshot.Snapshot, generation: int) -> None:
@@ -161,4 +164,38 @@ async def test_a_replica_that_ends_does_not_wait_for_its_stream(tmp_path: pathli
         await server.stop(60)
         while frontend.links.answering():
             await asyncio.sleep(0.01)
+    await frontend.links.close()
+
+
+async def test_a_follower_in_this_process_follows_as_any_other() -> None:
+    """It gets deltas on one stream, and everything again where it was away."""
+    frontend = Frontend()
+    frontend.add_nodes(NODES)
+    snap, services = _follower()
+    server = in_process.InProcessServer("filter-0")
+    for service in services:
+        server.add(service.add_to)
+    server.start()
+    frontend.links.set_endpoints([server.address])
+    await until_at(snap, 1)
+    for number in range(1, 100):
+        frontend.assume(number)
+        generation = frontend.publish()
+    await until_at(snap, generation)
+    assert snap.pods.count == 99
+    (link,) = frontend.links.statistics()
+    assert (link.full_syncs, link.in_step) == (1, True)
+    server.stop()
+    for service in services:
+        service.end_streams()
+    async with asyncio.timeout(20):
+        while frontend.links.answering():
+            await asyncio.sleep(0.01)
+    frontend.assume(100)
+    generation = frontend.publish()
+    server.start()
+    await until_at(snap, generation)
+    assert (snap.nodes.count, snap.pods.count) == (NODES, 100)
+    (link,) = frontend.links.statistics()
+    assert link.full_syncs == 2
     await frontend.links.close()

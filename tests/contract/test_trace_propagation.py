@@ -2,8 +2,9 @@
 
 import contextlib
 import pathlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
+import pytest
 from opentelemetry import trace
 from opentelemetry.sdk import trace as trace_sdk
 
@@ -20,27 +21,29 @@ from trireme.v1 import cycle_pb2, filter_pb2, filter_pb2_grpc, snapshot_pb2
 
 
 @contextlib.asynccontextmanager
-async def _scheduling(folder: pathlib.Path) -> AsyncIterator[frontend_with_phases.Cluster]:
-    """A frontend that leads, with a replica of each phase."""
-    cluster = frontend_with_phases.Cluster()
-    servers = {name: frontend_with_phases.Server(cluster, name, folder, 0) for name in ("filter", "score", "bind")}
+async def _scheduling(folder: pathlib.Path, local: Sequence[str] = ()) -> AsyncIterator[frontend_with_phases.Cluster]:
+    """A frontend that leads, with a replica of each phase; those of `local` are in its process."""
+    cluster = frontend_with_phases.Cluster(in_process=local)
+    remote = [name for name in ("filter", "score", "bind") if name not in local]
+    servers = {name: frontend_with_phases.Server(cluster, name, folder, 0) for name in remote}
     for server in servers.values():
         await server.start()
+    await cluster.local.start()
     try:
         links = cluster.frontend.phases.links
         async with cluster.scheduling():
-            links.filters.set_endpoints([servers["filter"].address])
-            links.scores.set_endpoints([servers["score"].address])
-            links.binders.set_endpoints([servers["bind"].address])
+            for name, phase in (("filter", links.filters), ("score", links.scores), ("bind", links.binders)):
+                phase.set_endpoints([servers[name].address] if name in servers else cluster.local.addresses(name))
             yield cluster
     finally:
         for server in servers.values():
             await server.stop()
 
 
-async def test_a_trace_of_a_pod_goes_through_all_phases(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("local", [(), ("filter", "score")], ids=["replicas", "in-process"])
+async def test_a_trace_of_a_pod_goes_through_all_phases(tmp_path: pathlib.Path, local: Sequence[str]) -> None:
     with recorded_spans.recorded() as recorder:
-        async with _scheduling(tmp_path) as cluster:
+        async with _scheduling(tmp_path, local) as cluster:
             cluster.deliver_nodes([frontend_with_phases.node(name, 10) for name in ("n1", "n2")])
             uid = cluster.create("a", "1")
             await cluster.until_bound(1, 20)

@@ -167,6 +167,8 @@ class Installation:
         """Address of a replica → that of the relay before it."""
         self.services = ""
         """A namespace whose Services trireme-filter, trireme-score and trireme-bind have replicas beside these."""
+        self.local = "Auto"
+        """How frontends run filter and score where these are not replicas."""
         self.certificates: pathlib.Path | None = None
         """A folder of deploy/make_certificates.py: with it the phases listen on TCP, with mutual TLS."""
         self._addresses: dict[tuple[str, int], str] = {}
@@ -209,7 +211,7 @@ class Installation:
         ]
 
     def _phases(self) -> Json:
-        out: Json = {}
+        out: Json = {"local": self.local}
         for phase, replicas in self.phases.items():
             if replicas:
                 out[phase] = {"endpoints": [self._endpoint(phase, number) for number in range(len(replicas))]}

@@ -149,8 +149,8 @@ async def test_a_nomination_reserves_the_room_for_the_preemptor(cluster: cluster
 async def test_many_preemptors_each_find_their_own_place(cluster: clusters.OpenCluster) -> None:
     """On a full cluster each of many preemptors evicts what it needs and no more: no pod goes in vain.
 
-    All victims have started before: whoever started last goes first, so a start between two preemptors on one node
-    makes the second choose others than the first, with kube-scheduler too.
+    All victims have started before. The pod that started last goes first, so a start between two preemptors on one
+    node makes the second choose others than the first, with kube-scheduler too.
     """
     async with cluster(nodes=10, cpu="4") as here:
         await _priorities(here)

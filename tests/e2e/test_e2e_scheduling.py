@@ -176,9 +176,38 @@ async def test_the_end_without_leader_election(cluster: clusters.OpenCluster) ->
         assert last.endswith('] "command failed" err="finished without leader elect"')
 
 
-async def test_the_frontend_starts_fallbacks_for_unavailable_phases(cluster: clusters.OpenCluster) -> None:
+LOCAL = pytest.mark.parametrize("local", ["InProcess", "Children"])
+
+
+@LOCAL
+async def test_a_frontend_alone_is_a_whole_scheduler(cluster: clusters.OpenCluster, local: str) -> None:
+    """Pods of several kinds are bound, one is preempted for, and one is told why it fits nowhere."""
+    async with cluster(nodes=3, cpu="4") as here:
+        here.local = local
+        await here.add_priority_class("high", 1000)
+        frontend = here.add_frontend()
+        frontend.start()
+        await here.leads(frontend)
+        low = [pod(f"low{n}", cpu="3", terminationGracePeriodSeconds=0) for n in range(3)]
+        small = [pod(f"small{n}", cpu=f"{10 + n}m") for n in range(40)]
+        await here.create_pods([*low, *small])
+        await here.bound(43)
+        await here.create_pods([pod("vip", cpu="3", priorityClassName="high"), pod("huge", cpu="9")])
+        await here.condition("huge", "0/3 nodes are available: 3 Insufficient cpu.")
+
+        async def has_a_node() -> bool:
+            return bool((await here.pod("vip"))["spec"].get("nodeName"))
+
+        await installation.until(has_a_node, 60, here.story)
+        assert len([each for each in await here.pods() if each["metadata"]["name"].startswith("low")]) == 2
+        await here.check_promises([f"small{n}" for n in range(40)])
+
+
+@LOCAL
+async def test_the_frontend_starts_fallbacks_for_unavailable_phases(cluster: clusters.OpenCluster, local: str) -> None:
     """With every replica dead the frontend starts its own after a while; when the others are back, its own end."""
     async with cluster(nodes=3) as here:
+        here.local = local
         await here.start(own={"fallback": {"mode": "local", "after": "1s"}})
         for phase in ("filter", "score", "bind"):
             here.phases[phase][0].kill()

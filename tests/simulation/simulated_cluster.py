@@ -24,7 +24,7 @@ from tests.simulation.simulated_process import Process, State
 from tests.simulation.virtual_loop import VirtualLoop
 from trireme.bind import flags as bind_flags
 from trireme.bind import process as bind_process
-from trireme.config import commandline
+from trireme.config import commandline, trireme_configuration
 from trireme.filter import process as filter_process
 from trireme.frontend import early_lists, running
 from trireme.frontend.phase_clients import local_phases
@@ -190,12 +190,14 @@ class Cluster:
     ) -> None:
         """Define the processes; `start` starts them.
 
-        `second_plugin`: whether that runs. `plugins`: whether the profiles have remote plugins. `flags_of_bind`: more
-        flags of each of its replicas.
+        Without a filter or a score each frontend has its own, in its process. `second_plugin`: whether that runs.
+        `plugins`: whether the profiles have remote plugins. `flags_of_bind`: more flags of each of its replicas.
         """
         counts = {"filter": filters, "score": scores, "bind": binds}
         self.hosts = {
-            phase: [_HOSTS[phase].format(number + 1) for number in range(count)] for phase, count in counts.items()
+            phase: [_HOSTS[phase].format(number + 1) for number in range(count)]
+            for phase, count in counts.items()
+            if count
         }
         for phase in (filter_process.PHASE, score_process.PHASE):
             for number in range(counts[phase.name]):
@@ -281,7 +283,7 @@ class Cluster:
         def main(process: Process) -> Any:
             return _until_stopped(
                 grpc_server.serve_until_stopped(
-                    listener, lambda supervisor: phase_process._lifespan(phase, flags, own, supervisor)
+                    listener, lambda supervisor: phase_process.open_services(phase, flags, own, supervisor)
                 )
             )
 
@@ -345,10 +347,10 @@ class Cluster:
         }
 
     def _base_documents(self, *, plugins: bool) -> Documents:
-        phases = {
-            phase: {"endpoints": [f"endpointslice:///{_NAMESPACE}/{phase}:{_PORT}"], "allowedIdentities": [phase]}
-            for phase in self.hosts
-        }
+        phases: Object = {"local": trireme_configuration.IN_PROCESS}
+        for phase in self.hosts:
+            endpoint = f"endpointslice:///{_NAMESPACE}/{phase}:{_PORT}"
+            phases[phase] = {"endpoints": [endpoint], "allowedIdentities": [phase]}
         closed = self._remote_plugin(simulated_plugin.ClosedNodes, 0) if plugins else None
         found = simulated_configuration.base(phases, closed, _SCHEDULER_CONFIGURATION)
         if self._insight:
@@ -415,4 +417,5 @@ async def _run_frontend(arguments: Sequence[str], process: Process) -> int:
         return code
     told: Any = _Signal(process)
     async with early_lists.request_lists(found[0]) as early:
-        return await running.run(found[0], early, local_phases.LocalPhases({}, {}), told, told)
+        local = local_phases.phases_of_configuration(found[0], None)
+        return await running.run(found[0], early, local, told, told)

@@ -309,7 +309,10 @@ class Faults:
         """What a leader sends to a replica of filter or score gets there when the next one leads."""
         leader, seconds = self._replace_leader(_BEFORE_PAUSE_OF_STREAMS)
         if seconds:
-            host = self._random.choice([*self._cluster.hosts["filter"], *self._cluster.hosts["score"]])
+            hosts = [host for phase in ("filter", "score") for host in self._cluster.hosts.get(phase, ())]
+            if not hosts:
+                return  # they are in the frontends' processes
+            host = self._random.choice(hosts)
             self._for_a_while(self._cut_ways([(leader.host, host)]), seconds)
 
     def _replace_leader(self, before_pause: tuple[float, float] = _BEFORE_PAUSE) -> tuple[SupervisedProcess, float]:

@@ -19,8 +19,17 @@ from trireme.phases.process_flags import ProcessFlags
 from trireme_kube.componentbase import supervision
 
 #: By name, in how many of the runs each feature is: remote plugins in the profiles, insight, groups in one zone, pods
-#: that come alone and are like those before, another number of replicas than usual, and few writes a second.
-SHARES = {"plugins": 0.6, "insight": 0.5, "zones": 0.5, "repeats": 0.5, "replicas": 0.4, "rates": 0.3}
+#: that come alone and are like those before, another number of replicas than usual, few writes a second, and filter and
+#: score in the frontends' own processes.
+SHARES = {
+    "plugins": 0.6,
+    "insight": 0.5,
+    "zones": 0.5,
+    "repeats": 0.5,
+    "replicas": 0.4,
+    "rates": 0.3,
+    "in-process": 0.3,
+}
 # How often pods are like those before.
 REPEATS = 0.6
 
@@ -57,9 +66,14 @@ def replicas(seed: int) -> tuple[int, ...]:
 def build(cluster: Cluster, frontends: int, features: Collection[str], seed: int) -> None:
     """Define the processes of a cluster with these features."""
     plugins = "plugins" in features
+    filters, scores, binds = replicas(seed) if "replicas" in features else REPLICAS
+    if "in-process" in features:
+        filters = scores = 0
     cluster.build(
         frontends,
-        *(replicas(seed) if "replicas" in features else REPLICAS),
+        filters,
+        scores,
+        binds,
         insight=insight() if "insight" in features else None,
         second_plugin=plugins,
         plugins=plugins,

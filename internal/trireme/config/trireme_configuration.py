@@ -2,8 +2,8 @@
 
 A KubeSchedulerConfiguration stays exactly kube-scheduler's, so that a stock file works unchanged and can be taken back.
 Settings that only Trireme has (where the phases run, remote plugins, TLS between the services, batches) are in the file
-that `--trireme-config` names. Without that file everything has a working default: one filter, one score and one bind as
-children of the frontend, on Unix sockets.
+that `--trireme-config` names. Without that file everything has a working default: one bind as a child of the frontend,
+and one filter and one score as children too, or in its own process where there are few processors.
 
 Each setting is declared once, here: name, type, default, help and rules. Decoding, `docs/configuration.md` and the
 schema for editors follow from it; those of remote plugins and of TLS are in `remote_plugin_settings.py` and
@@ -15,6 +15,7 @@ internal/trireme/config/remote_plugin_settings.py,
 internal/trireme/config/service_tls.py (fields of TriremeConfiguration).
 """
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -63,6 +64,9 @@ TEXT = "Text"
 JSON = "JSON"
 CORRECTED = "Corrected"
 KUBERNETES = "Kubernetes"
+AUTO = "Auto"
+IN_PROCESS = "InProcess"
+CHILDREN = "Children"
 
 _NONE = Duration()
 _NO_TLS = TLS()
@@ -98,13 +102,12 @@ class Phase:
     endpoints: Annotated[
         tuple[str, ...],
         "`host:port`, `unix:/path`, `dns:///name:port` (every address of the name), or",
-        "`endpointslice:///namespace/service:port` (every ready endpoint of the Service). Empty: children of the",
-        "frontend.",
+        "`endpointslice:///namespace/service:port` (every ready endpoint of the Service). Empty: the frontend's own.",
         are_addresses,
     ] = ()
     local_replicas: Annotated[
         int,
-        "How many children the frontend starts if there are no endpoints, or none that answers.",
+        "How many the frontend starts if there are no endpoints, or none that answers.",
         _POSITIVE,
     ] = 1
     deadline: Annotated[Duration, "The deadline of a call.", _LASTING] = Duration(30 * SECOND)
@@ -115,14 +118,40 @@ class Phase:
     ] = ()
 
 
+#: On so many processors or fewer, calls between processes cost more than they gain.
+FEW_PROCESSORS = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Phases:
     """Where filter, score and bind run."""
 
+    local: Annotated[
+        str,
+        "How filter and score run if they have no endpoints, or none that answers. `InProcess`: in the frontend's own",
+        "process; `Children`: in processes of their own. `Auto`: in its process on up to four processors, unless",
+        "`localReplicas` is more than 1.",
+        OneOf((AUTO, IN_PROCESS, CHILDREN)),
+        Change.AT_RESTART,
+    ] = AUTO
     filter: Annotated[Phase, "Where filter runs.", Change.AT_RESTART] = Phase()
     score: Annotated[Phase, "Where score runs.", Change.AT_RESTART] = Phase()
     # The deadline of Permit, PostBind and each PreBind plugin; Bind and Apply last until the replica is silent.
     bind: Annotated[Phase, "Where bind runs.", Change.AT_RESTART] = Phase(deadline=Duration(60 * SECOND))
+
+    def in_process(self, name: str) -> bool:
+        """Whether this phase runs in the frontend's own process where it has no endpoint, or none that answers."""
+        if name == "bind" or self.local == CHILDREN:
+            return False
+        is_one = (self.filter if name == "filter" else self.score).local_replicas == 1
+        return self.local == IN_PROCESS or (is_one and (os.cpu_count() or 1) <= FEW_PROCESSORS)
+
+    def problems(self, path: str) -> Iterable[Problem]:
+        """Several replicas where there can be one."""
+        for name, phase in (("filter", self.filter), ("score", self.score)):
+            if self.local == IN_PROCESS and phase.local_replicas > 1:
+                where = child(path, name, "localReplicas")
+                yield invalid(where, phase.local_replicas, f"must be 1 where {child(path, 'local')} is {IN_PROCESS}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,13 +161,13 @@ def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
         gc.freeze()
         freed_memory.keep_for_next_call()
         with exporting.exporting(f"trireme-{phase.name}"):
-            return grpc_server.serve(listener, lambda supervisor: _lifespan(phase, flags, own, supervisor))
+            return grpc_server.serve(listener, lambda supervisor: open_services(phase, flags, own, supervisor))
     except listen_flags.ListenError as error:
         return grpc_server.fail(str(error))
 
 
 @asynccontextmanager
-async def _lifespan(
+async def open_services(
     phase: Phase[ServiceT], flags: ProcessFlags, own: Any, supervisor: supervision.Supervisor
 ) -> AsyncIterator[Sequence[grpc_server.Service]]:
     """The services of one phase, with its snapshot and metrics, for as long as the process serves.

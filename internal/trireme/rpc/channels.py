@@ -216,8 +216,13 @@ def _with_trace_context(metadata: Iterable[tuple[str, str | bytes]] | None) -> S
     return (*(metadata or ()), *(() if context is None else ((trace_context.HEADER, context.header()),)))
 
 
-def _decode_response(answer: bytes, decode: Decode) -> Any:
-    """Decode a response. Raises: AioRpcError with INTERNAL if it is malformed, as gRPC's other clients do."""
+def _decode_response(answer: Any, decode: Decode) -> Any:
+    """Decode a response. Raises: AioRpcError with INTERNAL if it is malformed, as gRPC's other clients do.
+
+    A response of this process (`in_process`) is a message already, which is encoded for callers that want bytes.
+    """
+    if not isinstance(answer, bytes):
+        return answer if decode is not None else answer.SerializeToString()
     if decode is None:
         return answer
     try:

@@ -21,7 +21,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from trireme.rpc import channels, tls_files
+from trireme.rpc import channels, in_process, tls_files
 from trireme.rpc.listen_flags import UNIX
 from trireme.v1 import snapshot_pb2
 from trireme_kube.componentbase import documents
@@ -91,7 +91,9 @@ class Dialer:
         return channels.DrainingChannel(self._connect(address, options, attempt))
 
     def _connect(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> aio.Channel:
-        """Open gRPC's own channel: plaintext, or TLS with the files as they are now."""
+        """Open gRPC's own channel: plaintext, or TLS with the files as they are now; or one within this process."""
+        if isinstance(address, in_process.Address):
+            return in_process.InProcessChannel(address.server)
         expected = [*options, NO_PROXY]
         if address.startswith(UNIX):
             # Else it is the socket's path, which servers refuse that take HTTP/2 at its word, such as Rust's h2.
@@ -138,7 +140,7 @@ class Dialer:
 
     def is_outdated(self, address: str, reloads: int) -> bool:
         """Whether a channel opened at that reload count would differ from one opened now."""
-        if self._watched is None or address.startswith(UNIX):
+        if self._watched is None or address.startswith(UNIX) or isinstance(address, in_process.Address):
             return False
         self._watched.reload_if_changed()
         return len(self._identities) > 1 or self._watched.reloads != reloads

@@ -91,7 +91,8 @@ Metadata: TypeAlias = tuple[tuple[str, str], ...]
 class Abortable(Protocol):
     """A call that can be ended with a status: gRPC's context, or what wraps it.
 
-    Implementers: trireme.rpc.follower._StreamWriter, tests.simulation.simulated_grpc_server.ServerCall.
+    Implementers: trireme.rpc.follower._StreamWriter, trireme.rpc.in_process._Call, trireme.rpc.in_process._StreamCall,
+    tests.simulation.simulated_grpc_server.ServerCall.
     """
 
     async def abort(self, code: grpc.StatusCode, details: str, trailing_metadata: Metadata) -> Any:

@@ -38,6 +38,26 @@ def test_without_a_file_everything_runs_on_one_machine() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "processors", "expected"),
+    [
+        ("", 4, [True, True, False]),
+        ("", 5, [False, False, False]),
+        ("phases: {score: {localReplicas: 2}}", 4, [True, False, False]),
+        ("phases: {local: InProcess}", 64, [True, True, False]),
+        ("phases: {local: Children}", 1, [False, False, False]),
+    ],
+    ids=["few-processors", "many-processors", "several-replicas", "in-process", "children"],
+)
+def test_what_runs_in_the_frontends_process(
+    monkeypatch: pytest.MonkeyPatch, text: str, processors: int, expected: list[bool]
+) -> None:
+    """Bind never does: it has the credentials to write."""
+    monkeypatch.setattr("os.cpu_count", lambda: processors)
+    phases = _parse(text).phases
+    assert [phases.in_process(name) for name in trireme_configuration.PHASES] == expected
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("phases: {filter: {deadline: 30}}",
@@ -133,6 +153,14 @@ remotePlugins:
         (
             "phases: {filter: {localReplicas: 0}}",
             "phases.filter.localReplicas: Invalid value: 0: must be greater than zero",
+        ),
+        (
+            "phases: {local: InProcess, score: {localReplicas: 2}}",
+            "phases.score.localReplicas: Invalid value: 2: must be 1 where phases.local is InProcess",
+        ),
+        (
+            "phases: {local: Threads}",
+            'phases.local: Unsupported value: "Threads": supported values: "Auto", "InProcess", "Children"',
         ),
         ("phases: {bind: {deadline: 0s}}", 'phases.bind.deadline: Invalid value: "0s": must be greater than zero'),
         (

@@ -203,3 +203,6 @@ def test_phases_of_their_own_prepare_whatever_processors_the_frontend_has(monkey
     assert not scheduler_settings._prepares_ahead(phases())
     assert scheduler_settings._prepares_ahead(phases(filter=phase(endpoints=("filter:1",))))
     assert scheduler_settings._prepares_ahead(phases(score=phase(local_replicas=2)))
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    assert scheduler_settings._prepares_ahead(phases())
+    assert not scheduler_settings._prepares_ahead(phases(local="InProcess"))

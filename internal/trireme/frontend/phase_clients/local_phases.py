@@ -1,25 +1,31 @@
-"""Local phases: the filter, score and bind processes that the frontend starts itself, and restarts when they end.
+"""Local phases: filter, score and bind where they have no endpoints, in processes that the frontend starts, or its own.
 
-They are ordinary phase processes on Unix sockets, forks of the forker (`rpc.forker`); only this module knows that they
-are child processes. Their sockets are in a folder that only this user can enter, and they end with the frontend,
-however it ends.
+The processes are ordinary ones on Unix sockets, forks of the forker (`rpc.forker`), and restarted when they end; only
+this module knows that they are child processes. Their sockets are in a folder that only this user can enter, and they
+end with the frontend, however it ends.
+
+In the frontend's own process filter and score are the same services, called without a socket (`rpc.in_process`). On few
+processors a call to a child costs more than most of what it computes.
 """
 
 import asyncio
 import contextlib
 import functools
+import importlib
 import logging
+import os
 import pathlib
 import shutil
 import signal
+import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from trireme.config import commandline, leader_election
 from trireme.frontend import phase_modules
 from trireme.frontend.phase_clients import forker_client
-from trireme.rpc import forker
+from trireme.rpc import forker, in_process
 from trireme_kube.componentbase import clocks, supervision
 
 log = logging.getLogger(__name__)
@@ -88,6 +94,27 @@ class LocalPhase:
         self._ended_at, self._exit_code = clocks.wall(), code
         return code
 
+    async def keep_running(self, restarted: Callable[[], None]) -> None:
+        """Restart it whenever it ends, until cancelled; `restarted` is called after each start that succeeds.
+
+        The delay doubles while it ends soon after its start. A start that fails is logged, and tried again after the
+        next delay.
+        """
+        delay = RESTART_SECONDS
+        while True:
+            began = asyncio.get_running_loop().time()
+            code = await self.until_ended()
+            log.error("%s ended with exit code %d; it is started again", self.name, code)
+            if asyncio.get_running_loop().time() - began > MAX_RESTART_SECONDS:
+                delay = RESTART_SECONDS
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, MAX_RESTART_SECONDS)
+            try:
+                await self.start()
+                restarted()
+            except forker_client.LocalPhaseError as error:
+                log.error("%s", error)
+
     async def stop(self) -> None:
         """End it."""
         for number, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, None)):
@@ -99,10 +126,61 @@ class LocalPhase:
                     await self.until_ended()
 
 
-class LocalPhases:
-    """The phases that the frontend starts itself, on Unix sockets in a folder of their own.
+class InProcessPhase:
+    """Filter or score, served in this process."""
 
-    `arguments` are the flags of each phase, `counts` its number of processes (0: it is configured elsewhere).
+    def __init__(self, phase: str) -> None:
+        self.name = f"{phase}-0"
+        self._module = phase_modules.PROCESSES[phase]
+        self._server = in_process.InProcessServer(self.name)
+        self.address = self._server.address
+        self._supervisor = supervision.Supervisor()
+        self._serving: contextlib.AsyncExitStack | None = None
+
+    def statistics(self) -> LocalPhaseStatistics:
+        """As of a process of its own, which has the frontend's number."""
+        starts = 0 if self._serving is None else 1
+        return LocalPhaseStatistics(self.name, self.address, os.getpid() if starts else 0, starts)
+
+    async def request_start(self) -> None:
+        """Nothing goes on ahead of `start`."""
+
+    async def start(self) -> None:
+        """Serve it."""
+        # It loads NumPy; the frontend has other work meanwhile.
+        if self._module not in sys.modules:
+            await asyncio.to_thread(importlib.import_module, self._module)
+        from trireme.phases import freed_memory, phase_process, process_flags
+
+        freed_memory.keep_for_next_call()
+        async with contextlib.AsyncExitStack() as stack:
+            serving = phase_process.open_services(
+                sys.modules[self._module].PHASE, process_flags.ProcessFlags(), None, self._supervisor
+            )
+            for service in await stack.enter_async_context(serving):
+                self._server.add(service.add_to)
+                stack.callback(service.end_streams)
+            self._server.start()
+            stack.callback(self._server.stop)
+            self._serving = stack.pop_all()
+
+    async def keep_running(self, restarted: Callable[[], None]) -> None:
+        """Raise the failure of one of its tasks; else do not return."""
+        await self._supervisor.failure()
+
+    async def stop(self) -> None:
+        """Serve it no more."""
+        if self._serving is not None:
+            serving, self._serving = self._serving, None
+            await serving.aclose()
+            await self._supervisor.close()
+
+
+class LocalPhases:
+    """The phases that the frontend starts itself, or serves in its own process.
+
+    `arguments` are the flags of each phase, `counts` its number of processes (0: it is configured elsewhere), on
+    sockets in a folder of their own. `in_process` are the phases that need no process.
     """
 
     def __init__(
@@ -110,12 +188,15 @@ class LocalPhases:
         arguments: Mapping[str, Sequence[str]],
         counts: Mapping[str, int],
         connection: forker.ForkerConnection | None = None,
+        *,
+        in_process: Collection[str] = (),
     ) -> None:
-        # Without a local phase there is nothing to keep, and a disk that is full or read-only does no harm.
-        self._folder = tempfile.mkdtemp(prefix="trireme-") if any(counts.values()) else ""
+        # Without a child there is nothing to keep, and a disk that is full or read-only does no harm.
+        self._has_children = any(counts.values())
+        self._folder = tempfile.mkdtemp(prefix="trireme-") if self._has_children else ""
         self._forker = forker_client.ForkerClient(connection)
         self._started = asyncio.Event()
-        self._by_phase = {
+        self._by_phase: dict[str, Sequence[LocalPhase | InProcessPhase]] = {
             phase: [
                 LocalPhase(
                     self._forker,
@@ -128,29 +209,30 @@ class LocalPhases:
             ]
             for phase, count in counts.items()
         }
+        self._by_phase |= {phase: [InProcessPhase(phase)] for phase in in_process}
 
     def statistics(self) -> list[LocalPhaseStatistics]:
-        """The state of each process."""
-        return [process.statistics() for process in self._all_processes()]
+        """The state of each."""
+        return [each.statistics() for each in self._all()]
 
     def addresses(self, phase: str) -> list[str]:
-        """The addresses of a phase's processes."""
-        return [process.address for process in self._by_phase.get(phase, ())]
+        """Where a phase is called."""
+        return [each.address for each in self._by_phase.get(phase, ())]
 
     async def request_start(self) -> None:
-        """Have all started; `start` waits for them. Without any local phase the forker ends unused."""
-        for process in self._all_processes():
-            await process.request_start()
-        if not any(self._by_phase.values()):
+        """Have all started; `start` waits for them. Without any child the forker ends unused."""
+        for each in self._all():
+            await each.request_start()
+        if not self._has_children:
             await self._forker.stop()
 
     async def start(self) -> None:
-        """Start all and return once they listen. Raises: LocalPhaseError."""
-        await asyncio.gather(*(process.start() for process in self._all_processes()))
+        """Start all and return once they can be called. Raises: LocalPhaseError."""
+        await asyncio.gather(*(each.start() for each in self._all()))
         self._started.set()
 
     async def until_started(self) -> None:
-        """Return once all listen."""
+        """Return once all can be called."""
         await self._started.wait()
 
     async def keep_running(self, restarted: Callable[[], None]) -> None:
@@ -162,53 +244,42 @@ class LocalPhases:
         """Restart those that end, until cancelled. All have started."""
         async with asyncio.TaskGroup() as group:
             group.create_task(asyncio.Event().wait())
-            for process in self._all_processes():
-                keep = functools.partial(_keep_running, process, restarted)
-                group.create_task(supervision.supervise(process.name, keep))
+            for each in self._all():
+                keep = functools.partial(each.keep_running, restarted)
+                group.create_task(supervision.supervise(each.name, keep))
 
     async def stop(self) -> None:
         """End all, and remove their folder."""
-        await asyncio.gather(*(process.stop() for process in self._all_processes()))
+        await asyncio.gather(*(each.stop() for each in self._all()))
         await self._forker.stop()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _all_processes(self) -> list[LocalPhase]:
-        return [process for processes in self._by_phase.values() for process in processes]
+    def _all(self) -> list[LocalPhase | InProcessPhase]:
+        return [each for phase in self._by_phase.values() for each in phase]
 
 
-async def _keep_running(process: LocalPhase, restarted: Callable[[], None]) -> None:
-    """Restart the process whenever it ends, until cancelled; `restarted` is called after each start that succeeds.
-
-    The delay doubles while it ends soon after its start. A start that fails is logged, and tried again after the next
-    delay.
-    """
-    delay = RESTART_SECONDS
-    while True:
-        began = asyncio.get_running_loop().time()
-        code = await process.until_ended()
-        log.error("%s ended with exit code %d; it is started again", process.name, code)
-        if asyncio.get_running_loop().time() - began > MAX_RESTART_SECONDS:
-            delay = RESTART_SECONDS
-        await asyncio.sleep(delay)
-        delay = min(delay * 2, MAX_RESTART_SECONDS)
-        try:
-            await process.start()
-            restarted()
-        except forker_client.LocalPhaseError as error:
-            log.error("%s", error)
-
-
-def phases_of_configuration(completed: commandline.CompletedConfig, connection: forker.ForkerConnection) -> LocalPhases:
-    """The local phases of the configuration: those without endpoints. `connection` is to the forker that runs."""
-    phases = {name: completed.trireme.phase(name) for name in phase_modules.PROCESSES}
-    counts = {name: 0 if phase.endpoints else phase.local_replicas for name, phase in phases.items()}
-    return LocalPhases(_inherited_flags_by_phase(completed), counts, connection)
+def phases_of_configuration(
+    completed: commandline.CompletedConfig, connection: forker.ForkerConnection | None
+) -> LocalPhases:
+    """The local phases of the configuration: those without endpoints. `connection` is to the forker, if it runs."""
+    names = [name for name in phase_modules.PROCESSES if not completed.trireme.phase(name).endpoints]
+    return _local_phases(completed, names, connection)
 
 
 def fallback_phases(completed: commandline.CompletedConfig, phase: str) -> LocalPhases:
-    """Local processes of one phase, whether or not it has endpoints."""
-    return LocalPhases(_inherited_flags_by_phase(completed), {phase: completed.trireme.phase(phase).local_replicas})
+    """The local ones of one phase, whether or not it has endpoints."""
+    return _local_phases(completed, [phase], None)
+
+
+def _local_phases(
+    completed: commandline.CompletedConfig, names: Sequence[str], connection: forker.ForkerConnection | None
+) -> LocalPhases:
+    """Local ones of these phases, as the configuration says."""
+    own = completed.trireme
+    in_process = [name for name in names if own.phases.in_process(name)]
+    counts = {name: own.phase(name).local_replicas for name in names if name not in in_process}
+    return LocalPhases(_inherited_flags_by_phase(completed), counts, connection, in_process=in_process)
 
 
 def _inherited_flags_by_phase(completed: commandline.CompletedConfig) -> dict[str, list[str]]:

@@ -1,0 +1,287 @@
+"""Calls to services in this process: a server without a socket, and the channel to it.
+
+A request is handed to its handler, and the answer to the caller, as the messages that they are: nothing is encoded,
+and a call with one answer runs in its caller's task. Deadlines, status codes and streams are those of grpc.aio, as far
+as the services of filter and score use them.
+
+The address of a server is the text `in-process:NAME` for people, and has the server for those that dial it.
+
+Tests: tests/unit/rpc/test_in_process.py, tests/contract/test_local_phases.py.
+"""
+
+import asyncio
+import collections
+import functools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, cast
+
+import grpc
+from grpc import aio
+
+from trireme.tracing import server_spans, spans
+
+log = logging.getLogger(__name__)
+
+UNREAD_REQUESTS = 16
+"""How many messages of a stream may wait for its handler before their writer waits."""
+
+
+class Address(str):
+    """The address of a server in this process."""
+
+    __slots__ = ("server",)
+    server: "InProcessServer"
+
+    def __new__(cls, name: str, server: "InProcessServer") -> "Address":
+        """The text is for people."""
+        made = super().__new__(cls, f"in-process:{name}")
+        made.server = server
+        return made
+
+
+class InProcessServer:
+    """The handlers of services, which are added as to gRPC's server. They can be called from `start` to `stop`."""
+
+    def __init__(self, name: str) -> None:
+        self.address = Address(name, self)
+        self.serving = False
+        self._handlers: dict[str, Any] = {}
+        self._interceptors: list[aio.ServerInterceptor] = []
+        if spans.recorder is not None:
+            self._interceptors.append(server_spans.TracingInterceptor())
+
+    def add(self, add_to: Callable[[aio.Server], None]) -> None:
+        """Add the handlers of a service. Generated code uses no more of a server than the next two methods."""
+        add_to(cast(aio.Server, self))
+
+    def add_generic_rpc_handlers(self, generic_rpc_handlers: Sequence[Any]) -> None:
+        """As gRPC's; generated code adds the same handlers by name."""
+
+    def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Any]) -> None:
+        """As gRPC's: add the methods of a service, by name."""
+        for name, handler in method_handlers.items():
+            self._handlers[f"/{service_name}/{name}"] = handler
+
+    def start(self) -> None:
+        """Take calls."""
+        self.serving = True
+
+    def stop(self) -> None:
+        """Take no more calls; those under way go on."""
+        self.serving = False
+
+    async def handler(self, method: str, metadata: Sequence[Any]) -> Any:
+        """The handler of a method, through the interceptors; None: there is none."""
+        if not self._interceptors:
+            return self._handlers.get(method)
+
+        async def registered(details: _CallDetails) -> Any:
+            return self._handlers.get(details.method)
+
+        find: Callable[[Any], Awaitable[Any]] = registered
+        for interceptor in self._interceptors:
+            find = functools.partial(interceptor.intercept_service, find)
+        return await find(_CallDetails(method, metadata))
+
+
+class _CallDetails(NamedTuple):
+    """What interceptors see of a call."""
+
+    method: str
+    invocation_metadata: Sequence[Any]
+
+
+class InProcessChannel(aio.Channel):
+    """The channel to a server of this process."""
+
+    def __init__(self, server: InProcessServer) -> None:
+        self._server = server
+        self._streams: set[_Stream] = set()
+
+    def unary_unary(self, method: str, *_: Any, **__: Any) -> Any:
+        """Make the callable of a method with one request and one response; calling it returns a coroutine."""
+        return functools.partial(self._call, method)
+
+    def stream_stream(self, method: str, request_serializer: Any = None, *_: Any, **__: Any) -> Any:
+        """Make the callable of a method with streams both ways; calling it returns the call.
+
+        Requests are encoded, as they may be bytes already.
+        """
+        return functools.partial(self._open_stream, method, request_serializer)
+
+    def unary_stream(self, method: str, *_: Any, **__: Any) -> NoReturn:
+        """Not offered: no phase has such a method."""
+        raise NotImplementedError(method)
+
+    def stream_unary(self, method: str, *_: Any, **__: Any) -> NoReturn:
+        """Not offered: no phase has such a method."""
+        raise NotImplementedError(method)
+
+    async def _call(
+        self, method: str, request: Any, timeout: float | None = None, metadata: Sequence[Any] = (), **_: Any
+    ) -> Any:
+        """Have the handler answer. Raises: AioRpcError."""
+        call = _Call(timeout)
+        try:
+            async with asyncio.timeout(timeout):
+                handler = await self._handler(method, metadata)
+                return await handler.unary_unary(request, call)
+        except aio.AioRpcError:
+            raise
+        except Exception as error:
+            raise call.status_of(method, error) from error
+
+    def _open_stream(self, method: str, serialize: Callable[[Any], bytes], *_: Any, **__: Any) -> "_Stream":
+        stream = _Stream(serialize, functools.partial(self._handler, method, ()), method)
+        self._streams.add(stream)
+        stream.task.add_done_callback(lambda _: self._streams.discard(stream))
+        return stream
+
+    async def _handler(self, method: str, metadata: Sequence[Any]) -> Any:
+        """The method's handler. Raises: AioRpcError."""
+        if not self._server.serving:
+            raise _error(grpc.StatusCode.UNAVAILABLE, f"nothing is served at {self._server.address}")
+        handler = await self._server.handler(method, metadata or ())
+        if handler is None:
+            raise _error(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        return handler
+
+    async def close(self, grace: float | None = None) -> None:
+        """End the streams. Other calls end with their callers' tasks."""
+        for stream in list(self._streams):
+            stream.cancel()
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        """Whether calls are taken."""
+        states = grpc.ChannelConnectivity
+        return states.READY if self._server.serving else states.TRANSIENT_FAILURE
+
+    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
+        """Not offered: nothing breaks between the two."""
+        raise NotImplementedError
+
+    async def channel_ready(self) -> None:
+        """Return: there is nothing to connect."""
+
+    async def __aenter__(self) -> "InProcessChannel":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class _Call:
+    """What a handler sees of a call, as gRPC's ServicerContext."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        self._aborted: aio.AioRpcError | None = None
+
+    def time_remaining(self) -> float | None:
+        """Seconds until the deadline; None: there is none."""
+        return None if self._deadline is None else max(self._deadline - asyncio.get_running_loop().time(), 0.0)
+
+    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Sequence[Any] = ()) -> NoReturn:
+        """End the call with a status. Raises: AbortError, always."""
+        self._aborted = _error(code, details, trailing_metadata)
+        raise aio.AbortError(code, details)
+
+    def status_of(self, method: str, error: Exception) -> aio.AioRpcError:
+        """What the caller gets where the handler ended by this error."""
+        if isinstance(error, aio.AbortError) and self._aborted is not None:
+            return self._aborted
+        if isinstance(error, TimeoutError) and self.time_remaining() == 0:
+            return _error(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+        log.error("%s failed, and is answered with UNKNOWN: %s", method, error, exc_info=error)
+        return _error(grpc.StatusCode.UNKNOWN, f"Unexpected {type(error)}: {error}")
+
+
+class _Stream:
+    """A call with streams both ways: the caller's end. Its handler runs in a task."""
+
+    def __init__(self, serialize: Callable[[Any], bytes], find: Callable[[], Awaitable[Any]], method: str) -> None:
+        self._serialize = serialize
+        self._requests: asyncio.Queue[bytes] = asyncio.Queue(UNREAD_REQUESTS)
+        self._responses: collections.deque[Any] = collections.deque()
+        # Set when there is a response, or the call has ended.
+        self._readable = asyncio.Event()
+        self._error: aio.AioRpcError | None = None
+        self.task = asyncio.create_task(self._run(find, method))
+
+    async def _run(self, find: Callable[[], Awaitable[Any]], method: str) -> None:
+        call = _StreamCall(self)
+        try:
+            handler = await find()
+            await handler.stream_stream(self._read_requests(handler.request_deserializer), call)
+        except asyncio.CancelledError:
+            self._error = self._error or _error(grpc.StatusCode.CANCELLED, "Locally cancelled by application!")
+        except aio.AioRpcError as error:
+            self._error = error
+        except Exception as error:
+            self._error = self._error or call.status_of(method, error)
+        finally:
+            self._readable.set()
+
+    async def _read_requests(self, decode: Callable[[bytes], Any]) -> AsyncIterator[Any]:
+        while True:
+            yield decode(await self._requests.get())
+
+    def respond(self, response: Any) -> None:
+        """Add a response."""
+        self._responses.append(response)
+        self._readable.set()
+
+    def abort(self, error: aio.AioRpcError) -> None:
+        """End the call by this; the handler is cancelled, unless it is the one that aborts."""
+        self._error = error
+        if asyncio.current_task() is not self.task:
+            self.task.cancel()
+
+    async def write(self, message: Any) -> None:
+        """Send a message; waits while many are unread. Raises: InvalidStateError where the call has ended."""
+        if self.task.done():
+            raise asyncio.InvalidStateError("RPC already finished.")
+        await self._requests.put(self._serialize(message))
+
+    async def read(self) -> Any:
+        """The next response, `aio.EOF` after the last. Raises: AioRpcError."""
+        while not self._responses:
+            if self.task.done():
+                if self._error is not None:
+                    raise self._error
+                return aio.EOF
+            self._readable.clear()
+            await self._readable.wait()
+            if not self._responses:
+                await asyncio.wait({self.task})
+        return self._responses.popleft()
+
+    def cancel(self) -> bool:
+        """End the call; whether it was under way."""
+        return self.task.cancel()
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Have this called when the call has ended."""
+        self.task.add_done_callback(callback)
+
+
+class _StreamCall(_Call):
+    """What the handler of a stream sees of the call."""
+
+    def __init__(self, stream: _Stream) -> None:
+        super().__init__(None)
+        self._stream = stream
+
+    async def write(self, message: Any) -> None:
+        """Send a response."""
+        self._stream.respond(message)
+
+    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Sequence[Any] = ()) -> NoReturn:
+        """End the call with a status, from whichever task. Raises: AbortError, always."""
+        self._stream.abort(_error(code, details, trailing_metadata))
+        raise aio.AbortError(code, details)
+
+
+def _error(code: grpc.StatusCode, details: str, trailing_metadata: Sequence[Any] = ()) -> aio.AioRpcError:
+    return aio.AioRpcError(code, aio.Metadata(), aio.Metadata(*trailing_metadata), details=details)
