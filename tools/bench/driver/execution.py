@@ -293,10 +293,13 @@ class Execution:
             raise RuntimeError(f"{error}; {namespace}/{name}: {bound}") from error
 
     async def _at_a_rate(self, requests: Iterable[Coroutine[Any, Any, None]], per_second: float) -> None:
-        started = time.perf_counter()
+        started, left = time.perf_counter(), iter(requests)
         async with asyncio.TaskGroup() as group:
-            for index, request in enumerate(requests):
+            for index in itertools.count():
                 await asyncio.sleep(max(started + index / per_second - time.perf_counter(), 0))
+                # Taken when it is due: one that was made and not sent is a warning.
+                if (request := next(left, None)) is None:
+                    return
                 group.create_task(request)
 
     async def _create_any(self, each: step.CreateAny) -> None:
