@@ -343,7 +343,10 @@ class _IdentityInterceptor(aio.ServerInterceptor):
         """End the call with PERMISSION_DENIED if no name of the caller's certificate is allowed."""
         names = caller_identities(context)
         if names.isdisjoint(self._allowed):
-            log.warning("refused a call of %s: not among the allowed identities", ", ".join(sorted(names)) or "nobody")
+            text = (
+                "refused a call of %s: not among the allowed identities; if it may call, add it to --allowed-identities"
+            )
+            log.warning(text, ", ".join(sorted(names)) or "nobody")
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "the client's identity is not allowed to call")
 
 

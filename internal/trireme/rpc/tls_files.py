@@ -81,7 +81,7 @@ class WatchedFiles:
         except ListenError as error:
             if stamp != self._unusable:
                 self._unusable = stamp
-                log.error("keeping the certificate in use: %s", error)
+                log.error("%s; the certificate before stays in use until the files can be read", error)
             return False
         self._stamp, self._unusable, self.content = stamp, None, content
         self.reloads += 1

@@ -196,7 +196,7 @@ async def _keep_running(process: LocalPhase, restarted: Callable[[], None]) -> N
             await process.start()
             restarted()
         except forker_client.LocalPhaseError as error:
-            log.error("%s", error)
+            log.error("%s; it is started again in %.1f s", error, delay)
 
 
 def phases_of_configuration(completed: commandline.CompletedConfig, connection: forker.ForkerConnection) -> LocalPhases:
