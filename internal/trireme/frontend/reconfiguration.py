@@ -118,7 +118,7 @@ class Reconfiguration:
         except TimeoutError as error:
             raise remote_client.HandshakeError(
                 f"profiles: their plugins read more of pods, which were not listed again within {seconds:g} s "
-                "(reload.listDeadline)"
+                "(reload.listDeadline): raise that"
             ) from error
 
     async def _switch_between_cycles(

@@ -307,14 +307,20 @@ def _check_address_is_free(address: Address) -> None:
                     probe.bind(where)
             return
         if not path.parent.is_dir():
-            raise ListenError(f"--listen: {address.text}: {path.parent} is not a directory")
+            raise ListenError(
+                f"--listen: {address.text}: {path.parent} is not a directory: make one, or choose another path"
+            )
         if not path.exists():
             return
         if not path.is_socket():
-            raise ListenError(f"--listen: {address.text}: there is a file that is no socket")
+            raise ListenError(
+                f"--listen: {address.text}: a file that is no socket is there: remove it, or choose another path"
+            )
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             if probe.connect_ex(str(path)) == 0:
-                raise ListenError(f"--listen: {address.text}: another process listens there")
+                raise ListenError(
+                    f"--listen: {address.text}: another process listens there: end it, or choose another path"
+                )
     except OSError as error:
         raise ListenError(f"--listen: {address.text}: {error.strerror or error}") from error
 
