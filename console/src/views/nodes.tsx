@@ -121,7 +121,7 @@ export function NodesView({ pod }: { pod: string }) {
       ) : (
         <>
           <Answer>
-            {plural(rows.length, "node")}: {totals(rows, "cpu")}, {totals(rows, "memory")}.
+            {plural(rows.length, "node")}: {totals(rows, "cpu")} and {totals(rows, "memory")} requested.
           </Answer>
           <Panel title="Map">
             <div class="controls">

@@ -49,7 +49,8 @@ export function PreemptionsView() {
       {!data && <Waiting error={error} />}
       {data && (
         <Answer>
-          {plural(data.nominated, "pod")} nominated to a node, {plural(data.evicting, "victim")} leaving.
+          {plural(data.preemptions.length, "preemption")} known; now {plural(data.nominated, "pod")} nominated to a node,{" "}
+          {plural(data.evicting, "victim")} leaving.
         </Answer>
       )}
       {data && (

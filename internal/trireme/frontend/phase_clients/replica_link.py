@@ -322,7 +322,7 @@ class ReplicaLink:
                 # What it refuses it refuses until somebody changes it; others come and go with each rollout.
                 level = logging.WARNING if kind in _REFUSALS else None
                 self._failures.log_failure(
-                    kind, f"{self.address}: the snapshot stream ended: {self._last_error}; it is opened again", level
+                    kind, f"{self.address}: the snapshot stream ended, and is opened again: {self._last_error}", level
                 )
             except AcknowledgementError as error:
                 self._last_error = str(error)
