@@ -82,7 +82,7 @@ export function GroupsView() {
       {!data && <Waiting error={error} />}
       {data && data.groups.length === 0 && (
         <Empty title="There are no groups">
-          Pods that are placed together belong to a PodGroup, with the feature gate GenericWorkload.
+          A PodGroup appears here: its pods are placed together, with the feature gate GenericWorkload.
         </Empty>
       )}
       {data && data.groups.length > 0 && (

@@ -117,7 +117,7 @@ export function NodesView({ pod }: { pod: string }) {
       <h1>Nodes</h1>
       {error && <Failure error={error} />}
       {rows.length === 0 ? (
-        <Empty title="The cluster has no nodes">Pods wait until there is one.</Empty>
+        <Empty title="The cluster has no nodes">A node that registers appears here; pods wait until there is one.</Empty>
       ) : (
         <>
           <Answer>
