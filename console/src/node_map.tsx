@@ -91,7 +91,9 @@ export function NodeMap(props: {
   return (
     <div class="node-map">
       <p class="pointed" role="status">
-        {row ? props.describe(row) : "Point at a square, or move with the arrow keys; Enter opens the node."}
+        {row
+          ? props.describe(row)
+          : `Point at a square, or move with the arrow keys; Enter opens the node.${rows.some((each) => each.unschedulable) ? " A square with a line is cordoned." : ""}`}
       </p>
       <div ref={box}>
         <canvas

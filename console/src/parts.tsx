@@ -200,13 +200,13 @@ function sortedBy<Row>(
   return keyed.map((entry) => entry.row);
 }
 
-// How much of something is in use.
-export function Meter({ label, share, text }: { label: string; share: number; text: string }) {
+// How much of something is in use; or, of `goal`, how much is reached: then much is good, and the text is shown.
+export function Meter({ label, share, text, goal = false }: { label: string; share: number; text: string; goal?: boolean }) {
   const bounded = Math.min(Math.max(share, 0), 1);
   return (
     <span class="meter" title={text}>
       <span
-        class={`bar ${share > 0.9 ? "full" : ""}`}
+        class={`bar ${!goal && share > 0.9 ? "full" : ""}`}
         role="meter"
         aria-label={label}
         aria-valuenow={Math.round(bounded * 100)}
@@ -216,7 +216,7 @@ export function Meter({ label, share, text }: { label: string; share: number; te
       >
         <span class="fill" style={{ width: `${bounded * 100}%` }} />
       </span>
-      <span class="value">{Math.round(share * 100)} %</span>
+      <span class="value">{goal ? text : `${Math.round(share * 100)} %`}</span>
     </span>
   );
 }

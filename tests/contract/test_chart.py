@@ -20,7 +20,9 @@ from trireme.config import gates, loading, trireme_configuration
 SETS = pathlib.Path(__file__).parent / "data/chart"
 NAMES = sorted(path.name.removesuffix(".values.yaml") for path in SETS.glob("*.values.yaml"))
 CHART = make_manifests.CHART
-_NOT_DEFAULT = "{}: one is named default-scheduler, or has no name, though scheduler.default is false"
+_NOT_DEFAULT = (
+    "{}: one is named default-scheduler, or has no name, though scheduler.default is false: name it otherwise"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -137,7 +139,8 @@ def test_lint_has_nothing_to_say(tmp_path: pathlib.Path) -> None:
         ),
         (
             ["scheduler.default=true,scheduler.configuration.profiles[0].schedulerName=trireme"],
-            "scheduler.configuration.profiles: none is named default-scheduler, though scheduler.default is true",
+            "scheduler.configuration.profiles: none is named default-scheduler, though scheduler.default is true: name "
+            "one so, or set it to false",
         ),
         *(
             ([f"scheduler.configuration.profiles{profiles}"], _NOT_DEFAULT.format("scheduler.configuration.profiles"))
@@ -149,7 +152,7 @@ def test_lint_has_nothing_to_say(tmp_path: pathlib.Path) -> None:
                 "scheduler.configuration.profiles[0].schedulerName=a,plugins[0].name=Lunch,plugins[0].run=external",
                 "plugins[0].address=a:1,plugins[0].extensionPoints={filter}",
             ],
-            "plugins[0]: Lunch is enabled in no profile of scheduler.configuration",
+            "plugins[0]: Lunch is enabled in no profile of scheduler.configuration: enable it in one",
         ),
         (["monitoring.alerts.runbookURL=wiki"], "at '/monitoring/alerts/runbookURL': 'wiki' does not match pattern"),
         (["extraObjects[0].kind=ConfigMap"], "at '/extraObjects/0': missing property 'apiVersion'"),

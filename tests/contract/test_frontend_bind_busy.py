@@ -55,7 +55,7 @@ async def test_a_busy_replica_stays_available_to_other_callers(
             assert (bind.binds, bind.fences, changes) == (4, fences, [])
             (link,) = replicas.statistics()
             assert (link.fenced, link.in_flight, link.last_error) == (True, 0, "")
-            text = f"bind 127.0.0.1:{port}: RESOURCE_EXHAUSTED: 20000 bindings wait already"
+            text = f"bind 127.0.0.1:{port}: RESOURCE_EXHAUSTED: 20000 bindings wait already; it is called again"
             assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [text]
             bind.refusals = bind.binds + 1
             async for _ in replicas.bind(request):

@@ -114,7 +114,7 @@ def test_an_uncaught_error_is_a_line() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=60)
     assert done.returncode == 1
-    assert _messages(done.stderr)[-1] == "uncaught ZeroDivisionError"
+    assert _messages(done.stderr)[-1] == "uncaught ZeroDivisionError; report this defect"
 
 
 def test_text_stays_text() -> None:

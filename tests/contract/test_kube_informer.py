@@ -374,7 +374,7 @@ async def test_a_malformed_object_does_not_stop_the_informer(caplog: pytest.LogC
         await log.until(lambda: followed.version == 102)
         assert followed.statistics().undecodable == 2
     assert [name for _, name in log.all if name] == ["a", "b", "c"]
-    assert caplog.text.count("a Thing cannot be decoded and is skipped: default/odd: ") == 2
+    assert caplog.text.count("a Thing cannot be decoded: default/odd: ") == 2
 
 
 async def test_a_garbled_watch_and_a_server_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ async def test_a_plugin_calls_the_scheduler_back_with_files_that_were_replaced(
         for _ in range(2):  # the key is still the former one
             with pytest.raises(aio.AioRpcError):
                 await handle.allow(pod)
-        assert len([entry for entry in caplog.records if "keeping the certificate in use" in entry.message]) == 1
+        assert len([entry for entry in caplog.records if "the certificate before stays in use" in entry.message]) == 1
         server, _ = await _frontend(after.issue("frontend"), after, f"127.0.0.1:{port}")
         key.write_bytes(pair.key)
         assert await handle.allow(pod)

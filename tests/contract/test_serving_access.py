@@ -269,6 +269,35 @@ async def test_the_authorities_of_the_cluster_are_looked_up(tmp_path: Path) -> N
         assert (code, "jane" in text) == (403, True)
 
 
+@pytest.mark.parametrize(
+    ("allowed", "accepted"),
+    [('["front"]', [200, 403]), ('["front"', [403, 403]), ('"front"', [403, 403]), ("[7]", [403, 403])],
+    ids=["a list", "no JSON", "no list", "no texts"],
+)
+async def test_no_proxy_is_trusted_by_settings_that_cannot_be_read(
+    tmp_path: Path, allowed: str, accepted: list[int]
+) -> None:
+    """If this fails, a typing error in the names of proxies lets every proxy name an administrator."""
+    proxies = certificates.Authority("proxies")
+    data = {
+        "requestheader-client-ca-file": proxies.certificate.decode(),
+        "requestheader-allowed-names": allowed,
+        "requestheader-username-headers": '["X-Remote-User"]',
+        "requestheader-group-headers": '["X-Remote-Group"]',
+    }
+
+    async def answer(request: web.Request, seen: fake.Seen) -> web.StreamResponse:
+        if "extension-apiserver-authentication" in seen.path:
+            return fake.answer({"data": data})
+        return await support.review(request, seen)
+
+    said = {"X-Remote-User": "root", "X-Remote-Group": "system:masters"}
+    async with support.served(tmp_path, support.FakeFrontend(), api=answer) as served:
+        assert [
+            (await _get(served, "/metrics", said, proxies.issue(name)))[0] for name in ("front", "another")
+        ] == accepted
+
+
 async def test_a_lookup_that_fails_ends_the_start_where_that_is_not_tolerated(tmp_path: Path) -> None:
     """Certificates that should count would silently not."""
 

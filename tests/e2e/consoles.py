@@ -34,6 +34,12 @@ NOWHERE: Mapping[str, Any] = {"nodeSelector": {"nowhere": "true"}, "tolerations"
 # By how many pixels a page is too wide.
 OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
+# What a panel cuts off at its right edge; what scrolls is not cut off.
+CUT_OFF = """() => [...document.querySelectorAll(".panel *")]
+    .filter((each) => each.checkVisibility() && !each.closest(".scroll, .rows, .chart, pre"))
+    .filter((each) => each.getBoundingClientRect().right > each.closest(".panel").getBoundingClientRect().right + 1)
+    .map((each) => `cut off: ${each.outerHTML.slice(0, 100)}`)"""
+
 
 @dataclass
 class World:

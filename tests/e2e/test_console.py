@@ -58,7 +58,7 @@ def test_pending_pods_are_grouped_and_lead_to_a_pod(world: consoles.World) -> No
         consoles.expect(rows).to_have_count(3)
         rows.first.get_by_role("link").click()
         consoles.expect(page.get_by_role("heading", level=1)).to_contain_text("default/nowhere-")
-        consoles.expect(page.get_by_role("region", name="Timeline")).to_contain_text("UnscheduledPodAdd")
+        consoles.expect(page.get_by_role("region", name="Timeline")).to_contain_text("it came into the queue")
 
 
 def test_taints_of_one_key_are_one_row_that_opens(world: consoles.World) -> None:
@@ -79,6 +79,12 @@ def test_taints_of_one_key_are_one_row_that_opens(world: consoles.World) -> None
             values.locator("summary").click()
             consoles.expect(values.locator("li")).to_have_count(3)
             consoles.expect(values.locator("li").first).to_contain_text("example.com/pool=of-node-")
+            with world.pods("small", cpu="10m"):
+                page.goto(f"{world.console}/#/pods/default/small")
+                decision = page.get_by_role("region", name="Decision", exact=True)
+                consoles.expect(decision.locator("details.values summary")).to_have_text(
+                    "example.com/pool=*:NoSchedule, 3 values"
+                )
     finally:
         for name in pooled:
             world.patch_node(name, {"spec": {"taints": []}})
@@ -141,6 +147,37 @@ def test_a_waiting_pod_says_whom_it_would_preempt_or_why_nobody(world: consoles.
         consoles.expect(panel).to_contain_text("its preemptionPolicy is Never")
         page.goto(f"{world.console}/#/pods/default/ordinary-and-large")
         consoles.expect(panel).to_contain_text("no pod of lower priority")
+
+
+def test_a_pod_that_is_held_back_says_by_what(world: consoles.World) -> None:
+    """Its nodes are feasible, so a reader would look for a defect of the scheduler."""
+    gates = [{"name": "example.com/quota"}]
+    with world.pods("gated", cpu="10m", schedulingGates=gates), world.browser.page() as page:
+        page.goto(f"{world.console}/#/pods/default/gated")
+        answer = "Held back by SchedulingGates: no node is chosen until that ends."
+        consoles.expect(page.locator(".answer")).to_have_text(answer)
+        timeline = page.get_by_role("region", name="Timeline")
+        consoles.expect(timeline).to_contain_text("it came into the queue, gated by SchedulingGates")
+        consoles.expect(timeline.locator(".pill")).to_have_text("gated")
+
+
+def test_a_pod_whose_claim_is_missing_says_so(world: consoles.World) -> None:
+    """PostFilter's answer to it, "not found", would be taken for the victims'."""
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]
+    with world.pods("no-claim", cpu="10m", volumes=volumes), world.browser.page() as page:
+        page.goto(f"{world.console}/#/pods/default/no-claim")
+        answer = 'Waits for a node: persistentvolumeclaim "missing" not found.'
+        consoles.expect(page.locator(".answer")).to_have_text(answer)
+        panel = page.locator("section", has=page.get_by_role("heading", name="Preemption", exact=True))
+        consoles.expect(panel).to_contain_text("nobody evicting pods would not help")
+
+
+def test_a_long_reason_has_room_on_a_telephone(world: consoles.World) -> None:
+    """A column three letters wide is no text."""
+    with world.pods("narrow", cpu="10m", **consoles.NOWHERE), world.browser.page(width=390) as page:
+        page.goto(f"{world.console}/#/pending")
+        consoles.reason(page, "Refused by NodeAffinity").wait_for()
+        assert min(page.locator(".reasons .what").evaluate_all("all => all.map((each) => each.clientWidth)")) > 200
 
 
 def test_nodes_are_a_map_and_a_table(world: consoles.World) -> None:
@@ -208,8 +245,11 @@ def test_a_gang_is_shown_with_what_it_lacks(world: consoles.World) -> None:
         row = page.get_by_role("region", name="Groups of pods").locator("tbody tr").first
         consoles.expect(row).to_contain_text("default/trainers")
         consoles.expect(row).to_contain_text("waits")
+        consoles.expect(row).to_contain_text("0 of 3")
         world.create_pod("trainers-2", "10m", schedulingGroup={"podGroupName": "trainers"})
         consoles.expect(row).to_contain_text("placed")
+        consoles.expect(row).to_contain_text("3 of 3")
+        consoles.expect(row.locator(".full")).to_have_count(0)
 
 
 def test_the_scheduler_shows_its_replicas(world: consoles.World) -> None:
@@ -233,6 +273,9 @@ def test_a_drain_is_simulated_and_not_carried_out(world: consoles.World) -> None
         consoles.expect(page.get_by_role("region", name="Simulated pods").locator("tbody tr").first).to_contain_text(
             "default/"
         )
+        pending = page.get_by_role("region", name="Pods that would stay pending").locator("tbody tr")
+        consoles.expect(pending.filter(has_text="default/giant-")).to_have_count(1)
+        consoles.expect(pending.filter(has_text="default/giant-").locator("td").first).to_have_text("3")
         page.get_by_label("Nodes", exact=True).fill("no-such-node")
         page.get_by_role("button", name="Simulate").click()
         consoles.expect(page.get_by_text("no-such-node").last).to_be_visible()
@@ -326,6 +369,7 @@ def test_axe_finds_nothing_and_nothing_overflows(world: consoles.World, width: i
             page.locator(shown).first.wait_for()
             found = chromium.accessibility_problems(page)
             overflow = page.evaluate(consoles.OVERFLOW)
+            found += page.evaluate(consoles.CUT_OFF)[:3]
             if found or overflow > 0:
                 problems[path] = [*found, *([f"{overflow} pixels too wide"] if overflow > 0 else [])]
     assert problems == {}
@@ -341,7 +385,7 @@ def test_a_page_begins_with_the_answer_to_its_question(world: consoles.World) ->
             found["pod" if path.startswith("pods/") else path] = page.locator("main h1 + *").first.inner_text()
     assert re.search(r"^\d+ pods? in the queue, beside \d+ on nodes\.$", found[""])
     assert re.search(r"^\d+ pods? in the queue, for \d+ reasons?\.$", found["pending"])
-    assert found["pod"] == "Waits for a node."
+    assert found["pod"] == "Waits for a node: none is feasible, most often because of “Insufficient cpu”."
     assert found["nodes"].startswith("12 nodes: ")
     assert re.search(r"^\d+ of 110 pods on it\.$", found["nodes/node-1"])
     assert "nominated to a node" in found["preemptions"]
@@ -356,11 +400,15 @@ _MISSED = (
     f"""() => ({_REACHABLE})().filter((each) => !each.dataset.reached).map((each) => each.outerHTML.slice(0, 100))"""
 )
 _MARK = "() => { document.activeElement.dataset.reached = 'yes'; }"
+# The element that has the focus, where that is not to be seen. The page's main part is no control.
+_UNSEEN = """() => [document.activeElement]
+    .filter((each) => !each.matches("body, main") && getComputedStyle(each).outlineStyle === "none")
+    .map((each) => each.outerHTML.slice(0, 100))"""
 
 
 def test_all_that_can_be_used_is_reached_by_the_tab_key(world: consoles.World) -> None:
-    """Somebody without a mouse could not use it."""
-    missed = {}
+    """Somebody without a mouse could not use it, or not see where they are."""
+    missed, unseen = {}, []
     with world.browser.page() as page:
         for path, shown in _views(world).items():
             page.goto(f"{world.console}/#/{path}")
@@ -369,9 +417,10 @@ def test_all_that_can_be_used_is_reached_by_the_tab_key(world: consoles.World) -
             for _ in range(page.evaluate(f"() => ({_REACHABLE})().length") + 20):
                 page.keyboard.press("Tab")
                 page.evaluate(_MARK)
+                unseen += page.evaluate(_UNSEEN)
             if found := page.evaluate(_MISSED):
                 missed[path] = found
-    assert missed == {}
+    assert (missed, unseen) == ({}, [])
 
 
 def test_pages_load_from_their_server_alone_and_violate_no_policy(world: consoles.World) -> None:

@@ -143,7 +143,7 @@ async def test_a_new_leader_goes_on_without_claims_that_it_may_not_list_any_more
     await wrong.refuse("/resourceclaims")
     here.frontends[0].stop()
     await wrong.schedules("early")
-    assert "resourceclaims: going on with what was listed before" in here.frontends[1].said
+    assert "going on with what was listed before" in here.frontends[1].said
     text = "resourceclaims may lack what an earlier leader wrote last: a fault was injected (403"
     await wrong.reported("permissions", text, PERMISSIONS, listed="[+]permissions ok, with a warning")
     await wrong.allow()

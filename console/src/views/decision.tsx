@@ -5,7 +5,7 @@ import { request, usePolled } from "../api.ts";
 import type { Decision } from "../documents.ts";
 import { count, plural, preciseTime, seconds } from "../format.ts";
 import { Empty, Panel, Pill, Waiting } from "../parts.tsx";
-import { NodeName, statusText } from "./refusals.tsx";
+import { NodeName, RefusalTable } from "./refusals.tsx";
 
 const KINDS: Record<string, string> = {
   DECISION_KIND_SCORED: "by score",
@@ -134,11 +134,7 @@ export function DecisionPanel({ path }: { path: string }) {
         </p>
       )}
       {data && data.feasibleNodes.length > 0 && <Scores decision={data} />}
-      {data?.refusals.map((refusal) => (
-        <p key={`${refusal.status.plugin} ${statusText(refusal.status)}`}>
-          {plural(refusal.nodeCount, "node")} refused by <b>{refusal.status.plugin}</b>: {statusText(refusal.status)}
-        </p>
-      ))}
+      {data && <RefusalTable refusals={data.refusals} nodeCount={data.nodeCount} />}
     </Panel>
   );
 }

@@ -49,13 +49,12 @@ const COLUMNS: Column<Group>[] = [
     numeric: true,
     cell: (group) =>
       group.needs ? (
-        <Meter label={`Pods of ${group.name} on nodes`} share={group.placed / group.needs} text={`${group.placed} of ${group.needs}`} />
+        <Meter goal label={`Pods of ${group.name} on nodes`} share={group.placed / group.needs} text={`${count(group.placed)} of ${count(group.needs)}`} />
       ) : (
         count(group.placed)
       ),
     sort: (group) => group.placed,
   },
-  { title: "Needs", numeric: true, cell: (group) => (group.needs === null ? "–" : count(group.needs)), sort: (group) => group.needs ?? 0 },
   {
     title: "In the queue",
     extra: true,
@@ -83,7 +82,7 @@ export function GroupsView() {
       {!data && <Waiting error={error} />}
       {data && data.groups.length === 0 && (
         <Empty title="There are no groups">
-          Pods that are placed together belong to a PodGroup, with the feature gate GenericWorkload.
+          A PodGroup appears here: its pods are placed together, with the feature gate GenericWorkload.
         </Empty>
       )}
       {data && data.groups.length > 0 && (

@@ -56,36 +56,38 @@ export function NodeView({ name }: { name: string }) {
       {error && <Failure error={error} />}
       <div class="columns">
         <Panel title="Resources">
-          <table class="plain">
-            <thead>
-              <tr>
-                <th scope="col">Resource</th>
-                <th scope="col" class="number">
-                  Requested
-                </th>
-                <th scope="col" class="number">
-                  Allocatable
-                </th>
-                <th scope="col">Use</th>
-              </tr>
-            </thead>
-            <tbody>
-              {[...data.resources, { name: "pods", requested: data.podCount, allocatable: data.allowedPods }].map((each) => (
-                <tr key={each.name}>
-                  <th scope="row">{each.name}</th>
-                  <td class="number">{inCell(each.name, each.requested)}</td>
-                  <td class="number">{inCell(each.name, each.allocatable)}</td>
-                  <td>
-                    <Meter
-                      label={`Use of ${each.name}`}
-                      share={each.allocatable ? each.requested / each.allocatable : 0}
-                      text={`${amount(each.name, each.requested)} of ${inCell(each.name, each.allocatable)}`}
-                    />
-                  </td>
+          <div class="scroll" tabIndex={0} role="region" aria-label={`Resources of ${name}`}>
+            <table class="plain">
+              <thead>
+                <tr>
+                  <th scope="col">Resource</th>
+                  <th scope="col" class="number">
+                    Requested
+                  </th>
+                  <th scope="col" class="number">
+                    Allocatable
+                  </th>
+                  <th scope="col">Use</th>
                 </tr>
-              ))}
-            </tbody>
-          </table>
+              </thead>
+              <tbody>
+                {[...data.resources, { name: "pods", requested: data.podCount, allocatable: data.allowedPods }].map((each) => (
+                  <tr key={each.name}>
+                    <th scope="row">{each.name}</th>
+                    <td class="number">{inCell(each.name, each.requested)}</td>
+                    <td class="number">{inCell(each.name, each.allocatable)}</td>
+                    <td>
+                      <Meter
+                        label={`Use of ${each.name}`}
+                        share={each.allocatable ? each.requested / each.allocatable : 0}
+                        text={`${amount(each.name, each.requested)} of ${inCell(each.name, each.allocatable)}`}
+                      />
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
         </Panel>
         <Panel title="Labels and taints">
           <p class="taints">

@@ -117,11 +117,11 @@ export function NodesView({ pod }: { pod: string }) {
       <h1>Nodes</h1>
       {error && <Failure error={error} />}
       {rows.length === 0 ? (
-        <Empty title="The cluster has no nodes">Pods wait until there is one.</Empty>
+        <Empty title="The cluster has no nodes">A node that registers appears here; pods wait until there is one.</Empty>
       ) : (
         <>
           <Answer>
-            {plural(rows.length, "node")}: {totals(rows, "cpu")}, {totals(rows, "memory")}.
+            {plural(rows.length, "node")}: {totals(rows, "cpu")} and {totals(rows, "memory")} requested.
           </Answer>
           <Panel title="Map">
             <div class="controls">

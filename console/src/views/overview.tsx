@@ -11,6 +11,8 @@ import { useStore } from "../store.ts";
 import { ReasonList } from "./reasons.tsx";
 
 const SPAN_MS = 15 * 60_000;
+// Reasons that are shown; the page of pending pods has all.
+const SHOWN = 8;
 
 function Figure(props: { name: string; value: string; note: string; tone?: string }) {
   return (
@@ -72,6 +74,7 @@ export function OverviewView() {
   const { series } = overview;
   const latency = overview.attemptLatency;
   const recorded = overview.recording !== undefined;
+  const reasons = pending.data?.reasons ?? [];
   return (
     <>
       <h1>Overview</h1>
@@ -119,11 +122,11 @@ export function OverviewView() {
           />
         </Panel>
       </div>}
-      <Panel title="Why pods wait" note={<a href="#/pending">All pending pods</a>}>
+      <Panel title="Why pods wait" note={<a href="#/pending">{reasons.length > SHOWN ? `All ${count(reasons.length)} reasons` : "All pending pods"}</a>}>
         {pending.error && <Failure error={pending.error} />}
         {pending.data &&
-          (pending.data.reasons.length ? (
-            <ReasonList reasons={pending.data.reasons.slice(0, 8)} />
+          (reasons.length ? (
+            <ReasonList reasons={reasons.slice(0, SHOWN)} />
           ) : (
             <Empty title="No pod is waiting">Each pod has found a node. The reasons of pods that wait appear here.</Empty>
           ))}

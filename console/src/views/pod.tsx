@@ -2,7 +2,6 @@
 // Also change: internal/trireme/cli/explain_command.py, console/src/documents.ts (what is shown of an explanation).
 // Also change: internal/trireme/insight/http_api/api.py (paths of insight's API).
 // A pod: why it waits and what would help, or the node that it is on; and what happened to it in the queue.
-import { useEffect, useRef } from "preact/hooks";
 import { request, usePolled, useView, type Loaded } from "../api.ts";
 import type { Explanation, Timeline } from "../documents.ts";
 import { age, count, plural, preciseTime } from "../format.ts";
@@ -11,7 +10,7 @@ import { clock, useStore } from "../store.ts";
 import { DecisionPanel } from "./decision.tsx";
 import { Preemption } from "./preemption.tsx";
 import { Proposals } from "./proposals.tsx";
-import { NodeName, Refusals } from "./refusals.tsx";
+import { alike, NodeName, Refusals, statusText } from "./refusals.tsx";
 import { Scores } from "./scores.tsx";
 
 const PERIOD_MS = 2000;
@@ -43,6 +42,19 @@ function useSimulated(path: string, explanation: Explanation | null, what: "prop
 function stateName(state: string): string {
   const name = state.replace("QUEUED_POD_STATE_", "").toLowerCase().replaceAll("_", " ");
   return name === "pre enqueue pending" ? "gated" : name === "waiting for group" ? "waiting for its group" : name;
+}
+
+// Why it waits, in one sentence. Without numbers: it is read aloud whenever it changes.
+function answer({ nodeName, queuedPod, preFilter, feasibleCount, refusals }: Explanation): string {
+  if (nodeName) return `On node ${nodeName}.`;
+  if (!queuedPod) return "Waits for a node.";
+  const plugins = queuedPod.plugins.join(" and ");
+  if (stateName(queuedPod.state) === "gated" && plugins) return `Held back by ${plugins}: no node is chosen until that ends.`;
+  if (preFilter) return `Waits for a node: ${statusText(preFilter)}.`;
+  const most = alike(refusals)[0];
+  if (!feasibleCount && most) return `Waits for a node: none is feasible, most often because of “${statusText(most.status)}”.`;
+  if (queuedPod.podGroup) return `Waits for its group ${queuedPod.podGroup}, whose pods are placed together.`;
+  return feasibleCount ? "Waits for its turn: there are feasible nodes." : "Waits for a node.";
 }
 
 function Facts({ explanation, timeline }: { explanation: Explanation; timeline: Timeline | null }) {
@@ -142,11 +154,7 @@ export function PodView({ namespace, name }: { namespace: string; name: string }
   const timeline = useView<Timeline>(`${path}/timeline`);
   const proposals = useSimulated(`${path}/explanation`, explanation, "proposals");
   const preemption = useSimulated(`${path}/explanation`, explanation, "preemption");
-  const announced = useRef("");
-  const status = explanation ? (explanation.nodeName ? `On node ${explanation.nodeName}.` : "Waits for a node.") : "";
-  useEffect(() => {
-    announced.current = status;
-  }, [status]);
+  const status = explanation ? answer(explanation) : "";
   return (
     <>
       <h1 class="name">

@@ -73,21 +73,23 @@ function Nobody({ found }: { found: PodPreemption }) {
     [found.withoutVictimsCount, "no pod of lower priority is on"],
     [found.notEnoughCount, "evicting all pods of lower priority is not enough, or was not tried, on"],
   ];
+  const counted = counts.filter(([number]) => number);
   return (
     <>
       <p>
         <Pill tone="mute">nobody</Pill> {found.podGroup && `for its group ${found.podGroup}: `}
         {found.reason}
       </p>
-      <ul>
-        {counts
-          .filter(([number]) => number)
-          .map(([number, text]) => (
+      {/* One that says no more than the reason is left out. */}
+      {counted.length > 1 && (
+        <ul>
+          {counted.map(([number, text]) => (
             <li key={text}>
               {text} {plural(number, "node")}
             </li>
           ))}
-      </ul>
+        </ul>
+      )}
     </>
   );
 }

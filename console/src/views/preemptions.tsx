@@ -49,7 +49,8 @@ export function PreemptionsView() {
       {!data && <Waiting error={error} />}
       {data && (
         <Answer>
-          {plural(data.nominated, "pod")} nominated to a node, {plural(data.evicting, "victim")} leaving.
+          {plural(data.preemptions.length, "preemption")} known; now {plural(data.nominated, "pod")} nominated to a node,{" "}
+          {plural(data.evicting, "victim")} leaving.
         </Answer>
       )}
       {data && (
@@ -58,7 +59,8 @@ export function PreemptionsView() {
             <RowTable label="Preemptions" columns={COLUMNS} rows={data.preemptions} rowKey={(each) => String(each.number)} />
           ) : (
             <Empty title="Nothing was preempted">
-              No pod had to leave for another one {moment.value === null ? "since this leader began" : "in what is recorded before"}.
+              A pod that has to leave for one of higher priority appears here; there was none{" "}
+              {moment.value === null ? "since this leader began" : "in what is recorded before"}.
             </Empty>
           )}
         </Panel>

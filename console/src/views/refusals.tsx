@@ -17,7 +17,6 @@ function feasibility(nodes: number): string {
 }
 
 export function Refusals({ explanation, limit }: { explanation: Explanation; limit?: number }) {
-  const [all, setAll] = useState(false);
   if (explanation.nodeName)
     return (
       <p>
@@ -30,9 +29,6 @@ export function Refusals({ explanation, limit }: { explanation: Explanation; lim
         <Pill tone="bad">{explanation.preFilter.plugin}</Pill> refuses it on all nodes at once: {statusText(explanation.preFilter)}
       </p>
     );
-  const refusals = alike(explanation.refusals);
-  const shown = all || limit === undefined ? refusals : refusals.slice(0, limit);
-  const total = Math.max(explanation.nodeCount, 1);
   return (
     <>
       <p class="feasible">
@@ -42,6 +38,19 @@ export function Refusals({ explanation, limit }: { explanation: Explanation; lim
         </Pill>{" "}
         {feasibility(explanation.feasibleCount)}
       </p>
+      <RefusalTable refusals={explanation.refusals} nodeCount={explanation.nodeCount} limit={limit} />
+    </>
+  );
+}
+
+// A row for each reason; refusals that are alike share one.
+export function RefusalTable(props: { refusals: Refusal[]; nodeCount: number; limit?: number }) {
+  const [all, setAll] = useState(false);
+  const refusals = alike(props.refusals);
+  const shown = all || props.limit === undefined ? refusals : refusals.slice(0, props.limit);
+  const total = Math.max(props.nodeCount, 1);
+  return (
+    <>
       {refusals.length > 0 && (
         <table class="plain">
           <thead>
@@ -77,7 +86,9 @@ export function Refusals({ explanation, limit }: { explanation: Explanation; lim
                 </td>
                 <td class="extra examples">
                   {refusal.nodes.slice(0, 3).map((name) => (
-                    <NodeName key={name} name={name} />
+                    <span key={name}>
+                      <NodeName name={name} />{" "}
+                    </span>
                   ))}
                   {refusal.nodes.length > 3 && "…"}
                 </td>
@@ -116,7 +127,8 @@ function ShortageLine({ shortage }: { shortage: Shortage }) {
   );
 }
 
-type Refusal = Explanation["refusals"][number];
+// A decision of the past has no shortages.
+type Refusal = Omit<Explanation["refusals"][number], "shortages"> & { shortages?: Shortage[] };
 type Reason = RefusalStatus["reasons"][number];
 
 // Refusals that differ in the parameter `value` alone, as taints with one key do.
@@ -131,7 +143,7 @@ interface Alike {
 
 const VALUE = "value";
 
-function alike(refusals: Refusal[]): Alike[] {
+export function alike(refusals: Refusal[]): Alike[] {
   const found = new Map<string, Alike>();
   for (const refusal of refusals) {
     const reasons = refusal.status.reasons.map((reason) => [

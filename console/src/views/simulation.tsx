@@ -19,21 +19,53 @@ function changeOf(kind: Kind, name: string, number: number): object {
   return { scale: { kind: "Deployment", namespace, name: workload, replicas: number } };
 }
 
+// A row for each reason, however many pods have it.
+function Pending({ pending }: { pending: Simulated["pending"] }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Pods that would stay pending">
+      <table class="plain">
+        <thead>
+          <tr>
+            <th scope="col" class="number">
+              Pods
+            </th>
+            <th scope="col">Would stay pending, because</th>
+            <th scope="col" class="extra">
+              Examples
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {pending.map(({ message, pods }) => (
+            <tr key={message}>
+              <td class="number">{count(pods.length)}</td>
+              <td class="message">{message}</td>
+              <td class="extra message">
+                {pods.slice(0, 3).map((pod) => `${pod.namespace}/${pod.name}`).join(", ")}
+                {pods.length > 3 && " …"}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
 function Result({ found }: { found: Simulated }) {
   const rows = [
     ...found.placements.map((each) => ({ pod: each.pod, what: "placed on", node: each.nodeName })),
     ...found.evictions.map((each) => ({ pod: each.pod, what: "evicted from", node: each.nodeName })),
     ...found.blocked.map((each) => ({ pod: each.pod, what: "stays, by its disruption budget, on", node: each.nodeName })),
-    ...found.pending.flatMap((each) => each.pods.map((pod) => ({ pod, what: `stays pending: ${each.message}`, node: "" }))),
   ];
   const pending = found.pending.reduce((sum, each) => sum + each.pods.length, 0);
   return (
     <Panel title="What would happen" note={`nodes in use ${count(found.before.usedNodes)} → ${count(found.after.usedNodes)}`}>
       <p role="status">
         {plural(found.placements.length, "pod")} placed, {count(pending)} pending, {count(found.evictions.length)} evicted.{" "}
-        {found.notSimulated.join(" ")}
+        {found.notSimulated.length > 0 && `Not simulated: ${found.notSimulated.join("; ")}.`}
       </p>
-      {rows.length ? (
+      {rows.length > 0 && (
         <RowTable
           label="Simulated pods"
           rows={rows}
@@ -44,7 +76,9 @@ function Result({ found }: { found: Simulated }) {
             { title: "Node", cell: (row) => row.node && <NodeName name={row.node} /> },
           ]}
         />
-      ) : (
+      )}
+      {pending > 0 && <Pending pending={found.pending} />}
+      {!rows.length && !pending && (
         <Empty title="Nothing would change">Pods that would be placed, evicted, or stay pending appear here.</Empty>
       )}
     </Panel>

@@ -100,7 +100,7 @@ spiffe://{{ $root.Values.certificates.trustDomain }}/ns/{{ $root.Release.Namespa
 {{- end -}}
 {{- end -}}
 {{- if not (has $plugin.name $enabled) -}}
-{{- fail (printf "plugins[%d]: %s is enabled in no profile of scheduler.configuration" $index $plugin.name) -}}
+{{- fail (printf "plugins[%d]: %s is enabled in no profile of scheduler.configuration: enable it in one" $index $plugin.name) -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $merged -}}
@@ -121,9 +121,9 @@ the one of an empty list, is default-scheduler's. */}}
 {{- $found := or (not $names) (has "default-scheduler" $names) -}}
 {{- $path := ternary "scheduler.configuration.profiles" "scheduler.name" (hasKey .Values.scheduler.configuration "profiles") -}}
 {{- if and .Values.scheduler.default (not $found) -}}
-{{- fail (printf "%s: none is named default-scheduler, though scheduler.default is true (deploy/chart/README.md#values)" $path) -}}
+{{- fail (printf "%s: none is named default-scheduler, though scheduler.default is true: name one so, or set it to false (deploy/chart/README.md#values)" $path) -}}
 {{- else if and $found (not .Values.scheduler.default) -}}
-{{- fail (printf "%s: one is named default-scheduler, or has no name, though scheduler.default is false (deploy/chart/README.md#values)" $path) -}}
+{{- fail (printf "%s: one is named default-scheduler, or has no name, though scheduler.default is false: name it otherwise, or set it to true (deploy/chart/README.md#values)" $path) -}}
 {{- end -}}
 {{- end }}
 

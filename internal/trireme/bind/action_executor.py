@@ -146,7 +146,9 @@ class ActionExecutor:
                 try:
                     outcome = await self._execute_action(action, tenure, results)
                 except Exception as error:
-                    log.exception("an action for pod %s/%s failed", action.pod.namespace, action.pod.name)
+                    log.exception(
+                        "an action for pod %s/%s failed; report this defect", action.pod.namespace, action.pod.name
+                    )
                     outcome = status.error("", f"internal error: {error!r}")
                 finally:
                     kind = action.WhichOneof("action") or "none"

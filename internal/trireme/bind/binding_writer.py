@@ -211,7 +211,11 @@ class BindingWriter:
             outcome = await self._post_until_decided(job)
         except Exception:
             # Whatever it is, it must not take the worker with it, nor let the pod pass for unbound.
-            log.exception("binding pod %s/%s failed", job.target.pod.namespace, job.target.pod.name)
+            log.exception(
+                "binding pod %s/%s failed; it is tried again, report this defect",
+                job.target.pod.namespace,
+                job.target.pod.name,
+            )
         finally:
             del self._jobs[job.target.pod.uid]
             self._count_outcome(outcome)

@@ -131,7 +131,12 @@ class Leadership:
                 self._trust = trust
                 return trust
         why = f"{verdict.value} ({reader.name}, by the flags of bind)"
-        log.warning("refused %s with epoch %d: %s", claim.holder, claim.epoch, why)
+        log.warning(
+            "refused %s with epoch %d: %s; if it leads, check that the flags of bind name its Lease",
+            claim.holder,
+            claim.epoch,
+            why,
+        )
         raise Refusal(RefusalReason.NOT_HOLDER, f"{claim.holder!r} with epoch {claim.epoch} does not lead: {why}")
 
     async def _read_lease_ahead(self, reader: LeaseReader, claim: EpochClaim) -> None:
@@ -144,7 +149,7 @@ class Leadership:
                 # A leader that lost office is found out at its next call, which reads again.
                 self._trust = trust if verdict is ClaimVerdict.IN_FORCE else _NOBODY
         except Refusal as refusal:
-            log.warning("%s", refusal)  # the trust there is lasts for a while
+            log.warning("%s; the next call reads it again", refusal)  # the trust there is lasts for a while
         finally:
             self._refresh = None
 

@@ -138,7 +138,8 @@ class PreBinder:
             if task.cancelled():
                 results.put(index, step.failed("", f"{step.name} was interrupted", ()))
             elif (error := task.exception()) is not None:
-                log.error("%s of pod %s/%s failed", step.name, item.pod.namespace, item.pod.name, exc_info=error)
+                text = "%s of pod %s/%s failed; the pod is scheduled again, report this defect"
+                log.error(text, step.name, item.pod.namespace, item.pod.name, exc_info=error)
                 results.put(index, step.failed("", f"internal error: {error!r}", ()))
             else:
                 results.put(index, task.result())

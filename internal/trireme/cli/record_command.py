@@ -263,5 +263,5 @@ def _parse_duration(text: str) -> int:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     if nanoseconds < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is negative")
+        raise argparse.ArgumentTypeError(f"{text!r} must not be negative")
     return nanoseconds

@@ -29,7 +29,7 @@ def load(path: pathlib.Path, recorded: snapshot_pb2.Configuration) -> snapshot_p
     missing = {each.scheduler_name for each in recorded.profiles} - {each.scheduler_name for each in profiles}
     if missing:
         raise configuration_files.ConfigurationError(
-            f"the recording has the profile {min(missing)}, which is not in the file"
+            f"the recording has the profile {min(missing)}, which is not in the file: add it"
         )
     out = snapshot_pb2.Configuration()
     out.CopyFrom(recorded)

@@ -195,7 +195,7 @@ def _scale(text: str, namespace: str) -> Json:
     digits = replicas.lstrip("0") or "0"
     number = int(digits) if len(digits) <= 10 else _MOST_REPLICAS + 1
     if number > _MOST_REPLICAS:
-        raise argparse.ArgumentTypeError(f"--scale {workload}: the number of replicas is more than {_MOST_REPLICAS}")
+        raise argparse.ArgumentTypeError(f"--scale {workload}: the number of replicas must be {_MOST_REPLICAS} at most")
     return {"kind": kind.lower(), "namespace": namespace, "name": name, "replicas": number}
 
 

@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 REFRESH_SECONDS = 60.0
 REVIEW_SECONDS = 10.0
+# In the order of RequestHeaders' fields.
+_PROXY_SETTINGS = ("allowed-names", "username-headers", "uid-headers", "group-headers", "extra-headers-prefix")
 
 
 class ClusterTrust:
@@ -71,7 +73,8 @@ class ClusterTrust:
             try:
                 self._cluster_settings = await _read_config_map(self._api)
             except (ApiError, ApiUnreachable) as error:
-                log.warning("keeping the authentication configuration in use: %s", with_advice(error))
+                text = "%s cannot be read: %s; the one before stays in force, and it is read again in %d s"
+                log.warning(text, CONFIG_MAP, with_advice(error), REFRESH_SECONDS)
 
     def pem(self) -> bytes:
         """The certificates of all authorities."""
@@ -120,7 +123,7 @@ class ClusterTrust:
         try:
             bundle = Path(file).read_bytes() if file else self._cluster_settings.get(key, "").encode()
         except OSError as error:
-            log.error("%s: %s", file, error.strerror)
+            log.error("%s: %s; the authorities before stay in force until it can be read", file, error.strerror)
             return previous[1]
         if bundle == previous[0]:
             return previous[1]
@@ -140,23 +143,24 @@ class ClusterTrust:
                 options.request_header_group_headers,
                 options.request_header_extra_prefixes,
             )
-        return RequestHeaders(
-            authorities,
-            self._list_setting("requestheader-allowed-names"),
-            self._list_setting("requestheader-username-headers"),
-            self._list_setting("requestheader-uid-headers"),
-            self._list_setting("requestheader-group-headers"),
-            self._list_setting("requestheader-extra-headers-prefix"),
-        )
+        try:
+            return RequestHeaders(
+                authorities, *(self._list_setting(f"requestheader-{name}") for name in _PROXY_SETTINGS)
+            )
+        except ValueError as error:
+            # Without allowed names every proxy would be trusted.
+            log.error("%s: %s; the settings of proxies before it stay in force until it is", CONFIG_MAP, error)
+            return self._trust.proxies
 
     def _list_setting(self, key: str) -> tuple[str, ...]:
-        """A setting of the ConfigMap that is a list in JSON; empty if it is none."""
+        """A setting of the ConfigMap that is a list of texts in JSON. Raises: ValueError: it is none."""
         try:
             value = orjson.loads(self._cluster_settings.get(key) or "[]")
         except orjson.JSONDecodeError:
-            log.error("%s of %s is not a list in JSON", key, CONFIG_MAP)
-            return ()
-        return tuple(str(entry) for entry in value) if isinstance(value, list) else ()
+            value = ""
+        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+            raise ValueError(f"{key} is not a list of texts in JSON")
+        return tuple(value)
 
 
 def read_authentication_settings(connection: Connection) -> Mapping[str, str]:
@@ -236,5 +240,5 @@ def _load_authorities(pem: bytes) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(pem)
     except ValueError:
-        log.error("authorities for client certificates are not PEM certificates")
+        log.error("authorities of clients are not PEM certificates; those before stay in force until they are")
         return []

@@ -124,7 +124,8 @@ class _TlsContext:
         try:
             self._context = load_tls_context(self._config)
         except (OSError, ValueError) as error:  # one of the files may not be written yet
-            log.warning("extender %s: keeping the certificate in use: %s", self._config.url_prefix, error)
+            text = "extender %s: %s; the certificate before stays in use until the files can be read"
+            log.warning(text, self._config.url_prefix, error)
 
 
 def _read_file_versions(config: scheduler_configuration.Extender) -> tuple[object, ...]:

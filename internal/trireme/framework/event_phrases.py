@@ -98,6 +98,11 @@ def gated_phrase(label: str, plugin: str, reason: str) -> str:
     return f"{label}{_GATED_BY}{plugin}: {reason}" if reason else f"{label}{_GATED_BY}{plugin}"
 
 
+def is_gated(text: str) -> bool:
+    """Whether this is the cause of a transition to the state in which a plugin gates the pod."""
+    return _GATED_BY in text
+
+
 def event_cause(text: str) -> str:
     """Why a pod moved within the queue, as a clause."""
     label, gate, rest = text.partition(_GATED_BY)

@@ -52,7 +52,9 @@ class CandidatesApi:
             except (ApiError, ApiUnreachable) as error:
                 pause = UNKNOWN_PAUSE_SECONDS
                 api, why = lease_candidate.CANDIDATES.api, with_advice(error)
-                log.warning("whether the API server serves %s is unknown: %s", api, why)
+                log.warning(
+                    "whether the API server serves %s is unknown: %s; it is asked again in %d s", api, why, pause
+                )
             await asyncio.sleep(pause)
 
     async def _are_served(self) -> bool:

@@ -120,7 +120,7 @@ async def _keep_trying(
             if loop.time() - logged >= REPEAT_WARNING_SECONDS:
                 failures.clear()
                 logged = loop.time()
-            failures.log_failure(type(error).__name__, f"{name}: {what}: {why}")
+            failures.log_failure(type(error).__name__, f"{name}: {what}: {why}; it is tried again")
             is_refused = could_go_on and isinstance(error, ApiError) and error.denied
         if not is_refused:
             refused_since = None
@@ -128,8 +128,7 @@ async def _keep_trying(
             refused_since = loop.time()
         elif loop.time() - refused_since >= REFUSED_SECONDS:
             log.error(
-                "%s: going on with what was listed before: devices and volumes that were given last may be given "
-                "again: %s",
+                "%s: %s; going on with what was listed before: devices and volumes may be given a second time",
                 name,
                 why,
             )

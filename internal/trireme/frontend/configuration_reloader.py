@@ -170,7 +170,7 @@ class ConfigurationReloader:
         except ConfigurationError:
             raise
         except Exception as error:  # a mistake of ours in reading a file must not end a scheduler that works
-            log.exception("the configuration cannot be read")
+            log.exception("the configuration cannot be read; the one before stays in force, report this defect")
             raise ConfigurationError(f"it cannot be read: {type(error).__name__}: {error}") from error
 
     def _record_success(self, content: str) -> None:

@@ -122,7 +122,7 @@ class LeadershipRunner:
             await asyncio.sleep(POPULATED_SECONDS if waiting else 0)
         klog.info(log, 3, "Handlers synced")
         if absent := [*absent_apis.find(self._app.informers), *await self._find_absent()]:
-            log.warning("%s", absent_apis.sentence(absent))
+            log.warning("%s; they are looked for again now and then", absent_apis.sentence(absent))
 
     def _start_phase_clients(self, group: asyncio.TaskGroup, term: Term) -> None:
         """Start the phases' clients; nothing is scheduled yet."""

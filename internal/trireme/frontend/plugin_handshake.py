@@ -89,7 +89,7 @@ class Handshake:
         if not serves:
             raise remote_client.HandshakeError(
                 f"{self._profiles_prefix(plugin)}{plugin.where}: node_data: SNAPSHOT, but the plugin does not serve "
-                "SnapshotFollower, by which it would get the nodes"
+                "SnapshotFollower, by which it would get the nodes: serve that, or name other node_data"
             )
 
     async def configure(self, plugin: monitored_plugin.MonitoredPlugin, config_hash: int) -> None:

@@ -104,7 +104,7 @@ class Reconfiguration:
             async with asyncio.timeout(seconds):
                 await done.wait()
         except TimeoutError:
-            log.warning("pods of a new profile or share have to be listed again: once the API server answers")
+            log.warning("pods of a new profile or share are not listed yet; they are tried once the API server answers")
 
     async def _read_fields_of_new_plugins(
         self, new: commandline.CompletedConfig, prepared: prepared_plugins.PreparedPlugins
@@ -118,7 +118,7 @@ class Reconfiguration:
         except TimeoutError as error:
             raise remote_client.HandshakeError(
                 f"profiles: their plugins read more of pods, which were not listed again within {seconds:g} s "
-                "(reload.listDeadline)"
+                "(reload.listDeadline): raise that"
             ) from error
 
     async def _switch_between_cycles(

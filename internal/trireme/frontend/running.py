@@ -276,7 +276,7 @@ def _log_ended_tasks(error: BaseException) -> None:
         if isinstance(ended.__cause__, forker_client.LocalPhaseError):
             raise ended.__cause__
         klog.error(log, "A task ended that must not; the scheduler exits", task=ended.name, err=ended.how)
-    log.error("the frontend ended with an error", exc_info=error)
+    log.error("the frontend ended with an error; report this defect", exc_info=error)
 
 
 class Elector:
@@ -428,7 +428,7 @@ class Elector:
                     scheduler_id = await self._fetch_scheduler_id(connection)
                     break
                 except (ApiError, ApiUnreachable) as error:
-                    log.warning("the API server does not report its version: %s", with_advice(error))
+                    log.warning("the API server does not report its version: %s; it is asked again", with_advice(error))
                     await asyncio.sleep(1.0)
         return Term(
             epoch,
@@ -461,7 +461,7 @@ class Elector:
         if isinstance(notice, election.Leading) and not self._leading.done():
             self._leading.set_result(notice)
         elif isinstance(notice, election.Lost) and not notice.requested:
-            log.error("the Lease is lost: %s", notice.reason)
+            log.error("the Lease is lost: %s; this frontend exits, and another one may lead", notice.reason)
             self.lost.set()
         elif isinstance(notice, election.Observed):
             self._observe_holder(notice.holder)

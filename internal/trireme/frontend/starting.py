@@ -49,7 +49,7 @@ def _configure_logging_and_run(
     klog.setup(_log_options(completed.options.logging, completed.gates.enabled("ContextualLogging")))
     klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
     for text in gate_effects.warnings(completed.gates):
-        log.warning("%s", text)
+        log.warning("%s; leave it out", text)
     with (
         exporting.exporting("trireme-frontend"),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,

@@ -33,6 +33,7 @@ from trireme.frontend.phase_clients import insight_replicas
 from trireme.queueing import queued_pod, unschedulable
 from trireme.queueing.states import Unschedulable
 from trireme.v1 import cycle_pb2, insight_pb2, scheduler_status_pb2
+from trireme_kube.componentbase import documents
 
 log = logging.getLogger(__name__)
 
@@ -227,14 +228,15 @@ class WakeUpCheck:
             )
         )
         log.warning(
-            "missed wake-up: pod %s fits on node %s, and no event has woken it since %s refused it %.0f s ago; %s. "
-            "Events since then: %d. `trireme status` lists them; docs/runbooks says what to do (TriremeMissedWakeUps)",
+            "missed wake-up: pod %s fits on node %s, and no event has woken it since %s refused it %.0f s ago; %s; "
+            "events since then: %d, which `trireme status` lists; do as the runbook says (%s)",
             pod.key,
             fitting.node_name,
             ", ".join(plugins),
             self._now() - pod.timestamp,
             "it is woken now" if self._wakes else "it waits on",
             len(events),
+            documents.MISSED_WAKE_UPS,
         )
 
     def _milliseconds(self, moment: float) -> int:

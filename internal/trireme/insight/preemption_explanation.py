@@ -54,7 +54,7 @@ async def explain(
     _count_nodes(out, answer, snap, snap.classes[cycle.pod_class].priority)
     if not found.candidates:
         policy = snap.classes[cycle.pod_class].pod.spec.preemption_policy
-        code, out.reason = _reason_for_none(found.answer, out, policy, preemptor)
+        code, out.reason = _reason_for_none(found.answer, out, policy, preemptor, answer.refusal)
         out.reasons.add(code=code)
         return out
     candidates = candidate_selection.from_messages(found.candidates, snap)
@@ -96,6 +96,7 @@ def _reason_for_none(
     out: decision_explanation_pb2.PreemptionExplanation,
     policy: str,
     preemptor: filter_phase_pb2.Preemptor,
+    refusal: status.Status | None,
 ) -> tuple[str, str]:
     """Why nobody is evicted, as a code and in words."""
     text = PostFilterResult.from_message(found).message.removeprefix(post_filter_context.TEXT_PREFIX)
@@ -109,6 +110,9 @@ def _reason_for_none(
     if "terminating pod on the nominated node" in text:
         where = f"it is nominated to {preemptor.nominated_node}, where pods preempted for it are still being deleted"
         return "victimsTerminating", where
+    if refusal is not None and refusal.code == status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        # PreFilter left nothing for PostFilter's plugins, whose error ("not found") says no more.
+        return "evictionsDoNotHelp", "evicting pods would not help"
     if "nodes are available" not in text:
         return "preemptionRefused", text
     if not out.without_victims_count and not out.not_enough_count:

@@ -205,7 +205,7 @@ class Recorder:
         try:
             self._writer.end(self._now_ns())
         except OSError as error:
-            log.warning("the recording is not ended: %s", error)
+            log.warning("the recording has no end: %s; what is in it stays readable", error)
         self._writer.release()
 
     def write_buffer(self) -> None:
@@ -291,10 +291,10 @@ class Recorder:
         self._writer.abandon()
         expected = isinstance(error, (OSError, segment_writer.RecordingFullError, segment_writer.FolderInUseError))
         log.error(
-            "recording in %s fails, trying again in %d s: %s",
+            "recording in %s fails: %s; it is tried again in %d s",
             self._writer.folder,
-            self._delay,
             error,
+            self._delay,
             exc_info=None if expected else error,
         )
         with self._condition:

@@ -25,7 +25,7 @@ from trireme.insight import captured_state, observed_cluster, self_check_sample
 from trireme.insight.self_check_sample import Sample
 from trireme.replay import decision_replay
 from trireme.v1 import scheduler_status_pb2, snapshot_pb2
-from trireme_kube.componentbase import clocks, supervision
+from trireme_kube.componentbase import clocks, documents, supervision
 from trireme_kube.componentbase.metrics.instruments import Counter
 
 log = logging.getLogger(__name__)
@@ -227,7 +227,9 @@ class SelfCheck:
         except Exception as error:
             self._failures += 1
             self._status.problem = str(error) or type(error).__name__
-            log.warning("self-check: recorded decisions cannot be made again: %s", self._status.problem)
+            log.warning(
+                "self-check: recorded decisions cannot be made again: %s; another sample is tried", self._status.problem
+            )
             # It is not known for how much of the time it ran.
             self._charge(self._steady() - began)
         else:
@@ -272,7 +274,7 @@ class SelfCheck:
             last.recording = checked.recording or last.recording
             log.error(
                 "self-check: decision %d, %s of %s, comes out differently when it is made again (%d of %d decisions); "
-                "%s. docs/runbooks says what to do (TriremeDecisionsDiffer)",
+                "%s; do as the runbook says (%s)",
                 first.number,
                 call,
                 first.pods,
@@ -281,4 +283,5 @@ class SelfCheck:
                 f"`trireme replay {checked.recording}` shows it"
                 if checked.recording
                 else checked.problem or "another one was saved in the last ten minutes",
+                documents.DECISIONS_DIFFER,
             )

@@ -40,7 +40,9 @@ class SteadyTime:
             step = (by_wall - by_steady) / _NS
             is_step = abs(step) > STEP_SECONDS
             if is_step:
-                log.warning("the wall clock was set by %+.0f s; recordings age as if it were not", step)
+                log.warning(
+                    "the wall clock was set by %+.0f s; recordings age as if it were not, check the host's clock", step
+                )
             self._now_ns += by_steady if is_step else by_wall
         self._last = wall_ns, steady
         return self._now_ns

@@ -58,6 +58,7 @@ class ComparisonQueue:
                 try:
                     await self._compare(*key)
                 except Exception as error:  # its answers do not count: nothing of it may end a process
-                    log.warning("profile %s: a comparison with a plugin in shadow mode failed: %r", key[0], error)
+                    text = "profile %s: comparing a plugin in shadow mode failed: %r; scheduling goes on without it"
+                    log.warning(text, key[0], error)
         finally:
             self._task = None

@@ -135,9 +135,15 @@ class PluginHealth:
         if breaker.opened > opened:
             now = clocks.utc_now()
             health.open_since, health.open_until = health.open_since or now, now + self._open_time
-            log.warning("plugin %s: circuit breaker of %s opened: %s", self._plugin, rpc, text)
+            log.warning(
+                "plugin %s: circuit breaker of %s opened: %s; it is called again in %.0f s",
+                self._plugin,
+                rpc,
+                text,
+                self._open_time.total_seconds(),
+            )
         elif first:
-            log.warning("plugin %s: %s failed: %s", self._plugin, rpc, text)
+            log.warning("plugin %s: %s failed: %s; it is called again", self._plugin, rpc, text)
 
     def release(self, rpc: str, period: int) -> None:
         """Report that a call of the breaker's period ended, however it did."""

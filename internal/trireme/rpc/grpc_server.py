@@ -308,14 +308,20 @@ def _check_address_is_free(address: Address) -> None:
                     probe.bind(where)
             return
         if not path.parent.is_dir():
-            raise ListenError(f"--listen: {address.text}: {path.parent} is not a directory")
+            raise ListenError(
+                f"--listen: {address.text}: {path.parent} is not a directory: make one, or choose another path"
+            )
         if not path.exists():
             return
         if not path.is_socket():
-            raise ListenError(f"--listen: {address.text}: there is a file that is no socket")
+            raise ListenError(
+                f"--listen: {address.text}: a file that is no socket is there: remove it, or choose another path"
+            )
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             if probe.connect_ex(str(path)) == 0:
-                raise ListenError(f"--listen: {address.text}: another process listens there")
+                raise ListenError(
+                    f"--listen: {address.text}: another process listens there: end it, or choose another path"
+                )
     except OSError as error:
         raise ListenError(f"--listen: {address.text}: {error.strerror or error}") from error
 
@@ -344,7 +350,10 @@ class _IdentityInterceptor(aio.ServerInterceptor):
         """End the call with PERMISSION_DENIED if no name of the caller's certificate is allowed."""
         names = caller_identities(context)
         if names.isdisjoint(self._allowed):
-            log.warning("refused a call of %s: not among the allowed identities", ", ".join(sorted(names)) or "nobody")
+            text = (
+                "refused a call of %s: not among the allowed identities; if it may call, add it to --allowed-identities"
+            )
+            log.warning(text, ", ".join(sorted(names)) or "nobody")
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "the client's identity is not allowed to call")
 
 

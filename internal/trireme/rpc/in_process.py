@@ -193,7 +193,7 @@ class _Call:
             return self._aborted
         if isinstance(error, TimeoutError) and self.time_remaining() == 0:
             return _error(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
-        log.error("%s failed, and is answered with UNKNOWN: %s", method, error, exc_info=error)
+        log.error("%s failed: %s; the pods of the call are tried again", method, error, exc_info=error)
         return _error(grpc.StatusCode.UNKNOWN, f"Unexpected {type(error)}: {error}")
 
 

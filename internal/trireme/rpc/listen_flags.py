@@ -118,7 +118,7 @@ def make_listener(
     if identities and not client_ca:
         raise ListenError("--allowed-identities needs --client-ca-file: without it no caller shows an identity")
     if any(not identity.strip() for identity in identities):
-        raise ListenError("--allowed-identities: an entry is empty")
+        raise ListenError("--allowed-identities: an entry is empty: remove it")
     tls = None
     if certificate:
         tls = TlsFiles(

@@ -81,7 +81,7 @@ class WatchedFiles:
         except ListenError as error:
             if stamp != self._unusable:
                 self._unusable = stamp
-                log.error("keeping the certificate in use: %s", error)
+                log.error("%s; the certificate before stays in use until the files can be read", error)
             return False
         self._stamp, self._unusable, self.content = stamp, None, content
         self.reloads += 1
@@ -136,7 +136,7 @@ def _load_contents(files: Files) -> Content:
         private = serialization.load_pem_private_key(key, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         where = f"{files.private_key.name}: {files.private_key.path}"
-        raise ListenError(f"{where}: no PEM key without a password") from error
+        raise ListenError(f"{where}: must be a key in PEM without a password") from error
     if private.public_key() != x509.load_pem_x509_certificates(certificate)[0].public_key():
         where = f"{files.private_key.name}: {files.private_key.path}"
         remedy = "use the key that the certificate was issued for"
@@ -150,7 +150,7 @@ def _read_certificates(file: NamedFile) -> bytes:
     try:
         x509.load_pem_x509_certificates(content)
     except ValueError as error:
-        raise ListenError(f"{file.name}: {file.path}: no PEM certificate") from error
+        raise ListenError(f"{file.name}: {file.path}: must have a certificate in PEM") from error
     return content
 
 

@@ -202,7 +202,7 @@ class PostFilters:
         others = [action for action in result.actions if not action.HasField("evict")]
         failed = await self._preemptions.execute(others) if others else ""
         if failed:
-            log.warning("what PostFilter decided for pod %s failed: %s", pod.key, failed)
+            log.warning("what PostFilter decided for pod %s failed: %s; its next attempt tries again", pod.key, failed)
         if asynchronous:
             self._preemptions.evict_in_background(pod, node, victims)
             return dataclasses.replace(result, actions=victims)

@@ -195,7 +195,10 @@ class PreBinding:
         for result in await self._binder.apply([action], address=self._addresses.pop(item.pod.uid, "")):
             answer = wire_status.from_message(result.status)
             if answer.code is not status.Code.SUCCESS:
-                log.warning("release of pod %s/%s: %s", item.pod.namespace, item.pod.name, answer.message)
+                text = (
+                    "what PreBind did for pod %s/%s is not undone: %s; it stays until the pod is scheduled or deleted"
+                )
+                log.warning(text, item.pod.namespace, item.pod.name, answer.message)
 
     async def run(
         self,

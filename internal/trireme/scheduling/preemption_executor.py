@@ -328,7 +328,8 @@ class PreemptionExecutor:
                 actions.append(bind_pb2.Action(pod=identity, clear_nomination=bind_pb2.ClearNomination()))
         failure = await self.execute(actions) if actions else ""
         if failure:
-            log.warning("cannot clear the nomination of pods on %s: %s", ", ".join(nodes), failure)
+            text = "cannot clear the nomination of pods on %s: %s; it stays until they are scheduled"
+            log.warning(text, ", ".join(nodes), failure)
 
     async def _evict_once(
         self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, preemption: Preemption
@@ -398,7 +399,7 @@ class PreemptionExecutor:
                     failure,
                     f"pod {_victim_name(victim)} could not be preempted: {failure}",
                 )
-                log.error("%s", preemption.named_failure)
+                log.error("%s; pod %s is tried again", preemption.named_failure, pod.key)
                 self._reporter.report_not_preempted(pod, reference, node_name or victim.evict.node_name, failure)
                 return EvictionResult.FAILED
         name = klog.Ref(_victim_name(victim))

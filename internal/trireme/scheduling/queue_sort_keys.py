@@ -191,7 +191,8 @@ class QueueSortKeys:
         self._failed[uid] = plugin_back_offs.FailedCall(plugin, error, self._back_offs.now() + self._backoff)
         if not self._repeating:
             self._repeating = True
-            log.warning("pod %s keeps its place in the queue, plugin %s failed: %s", wanted.pod.key, plugin, error)
+            text = "plugin %s failed: %s; it is called again, and pod %s keeps its place in the queue"
+            log.warning(text, plugin, error, wanted.pod.key)
             self._background.start(self._repeat_until_done())
 
     async def _repeat_until_done(self) -> None:

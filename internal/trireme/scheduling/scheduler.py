@@ -203,7 +203,7 @@ class Scheduler:
                 async with asyncio.timeout(NO_ROOM_LOG_SECONDS):
                     await self._binding.wait_for_room()
             except TimeoutError:
-                text = "no more pods are placed until some are bound: bind has had as many as it may for %.0f s"
+                text = "bind has had as many pods as it may for %.0f s; no more pods are placed until some are bound"
                 log.warning(text, NO_ROOM_LOG_SECONDS)
 
     async def run_cycle(self, batch: scheduling_queue.Batch) -> None:

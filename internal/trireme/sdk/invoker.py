@@ -155,10 +155,10 @@ class Invoker:
         """Log that a method raised this, or returned what it may not (InvalidResult); returns what callers are told."""
         if isinstance(error, result_checks.InvalidResult):
             text = f"plugin {self.name}: {rpc}: {method} {error}"
-            log.error("%s", text)
+            log.error("%s; correct the plugin", text)
         else:
             text = f"plugin {self.name}: {rpc}: {method} failed: {type(error).__name__}: {error}"
-            log.error("%s", text, exc_info=error)
+            log.error("%s; correct the plugin", text, exc_info=error)
         return text
 
     def with_own_name(self, value: status.Status) -> status.Status:

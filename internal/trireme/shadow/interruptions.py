@@ -78,7 +78,7 @@ class Interruptions:
             self._reason = _reason(problems, is_silent=bool(silent_since))
             began = silent_since or now
             if not self._since:
-                log.warning("%s", self._reason)
+                log.warning("%s; it is tried again", self._reason)
             self._since = min(self._since or began, began)
         elif self._since:
             self._last = self._since, now

@@ -119,7 +119,7 @@ class ShadowRun:
             try:
                 if await self._wait_until_listed(stopping):
                     if absent := absent_apis.find(self.informers):
-                        log.warning("%s", absent_apis.sentence(absent))
+                        log.warning("%s; they are looked for again now and then", absent_apis.sentence(absent))
                     self.inbox.begin_judging()
                     if self.own is not None:
                         self.own.begin()
@@ -128,7 +128,7 @@ class ShadowRun:
                     await self._check_migration()
                     await self._report_until_stopped(stopping, show)
                 else:
-                    log.warning("stopped before the cluster was listed: no report is written")
+                    log.warning("stopped before the cluster was listed, so there is no report; let it run longer")
             finally:
                 for task in tasks:
                     task.cancel()
@@ -167,7 +167,7 @@ class ShadowRun:
         except (ApiError, ApiUnreachable) as error:
             self._check_problem = f"the migration check could not read the cluster's scheduler: {error}"
         except Exception as error:
-            log.exception("the migration check failed")
+            log.exception("the migration check failed; report this defect")
             self._check_problem = f"the migration check failed: {type(error).__name__}: {error}"
 
     async def _report_until_stopped(self, stopping: asyncio.Event, show: Callable[[str], None]) -> None:

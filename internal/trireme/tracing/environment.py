@@ -66,5 +66,5 @@ def _ratio(environment: Mapping[str, str]) -> float:
             log.warning("OTEL_TRACES_SAMPLER_ARG: %r: must be a number from 0 to 1; all traces are sampled", argument)
         case _:
             known = "always_on, always_off, traceidratio, or one of these after parentbased_"
-            log.warning("OTEL_TRACES_SAMPLER: %r: must be %s; all traces are sampled", sampler, known)
+            log.warning("OTEL_TRACES_SAMPLER: %r: must be %s; all traces are sampled until it is", sampler, known)
     return 1.0

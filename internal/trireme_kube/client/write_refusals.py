@@ -44,7 +44,13 @@ class WriteRefusals:
         what = {"verb": _VERBS[method], "resource": resource, "object": klog.Ref(name)}
         if error.denied:
             what["see"] = documents.MISSING_PERMISSIONS
-        klog.error(log, "The API server refused a write", **what, status=error.status, err=error.message)
+        klog.error(
+            log,
+            "The API server refused a write; what needs it is tried again",
+            **what,
+            status=error.status,
+            err=error.message,
+        )
 
     def written(self, method: str, path: str) -> None:
         """Note that the write succeeded: its next refusal is logged anew."""

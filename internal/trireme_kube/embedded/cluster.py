@@ -47,7 +47,7 @@ _NODES_AT_ONCE = 200
 def _log_failed_background_task(task: asyncio.Task[None]) -> None:
     """Log failed kubelets and controllers: without them the cluster still answers requests."""
     if not task.cancelled() and (error := task.exception()) is not None:
-        _LOG.error("a part of the embedded cluster ended", exc_info=error)
+        _LOG.error("a part of the embedded cluster ended; start it again, and report this defect", exc_info=error)
 
 
 class EmbeddedCluster:

@@ -149,7 +149,7 @@ def test_the_files_that_a_configuration_names_are_checked(files: Path, capsys: p
     assert (code, out) == (1, "")
     authorities, key = err.splitlines()
     assert authorities.startswith("wrong:3:")
-    assert authorities.endswith(": tls.caFile: a.key: no PEM certificate")
+    assert authorities.endswith(": tls.caFile: a.key: must have a certificate in PEM")
     assert key.startswith("wrong:5:")
     assert ": remotePlugins[0].tls.keyFile: b.key: not the key of a.crt: use the key that" in key
     extender = f"{{urlPrefix: 'https://x', filterVerb: f, tlsConfig: {tls('a.crt', 'b.key', 'b.crt')}}}"
@@ -166,7 +166,7 @@ def test_the_files_that_a_configuration_names_are_checked(files: Path, capsys: p
     code, _, err = _run(capsys, "validate", "elsewhere")
     assert code == 1
     assert err.splitlines()[0] == "elsewhere: tls.certFile: /no/a.crt is not on this machine, and not checked"
-    assert err.splitlines()[-1].endswith("tls.caFile: a.key: no PEM certificate")
+    assert err.splitlines()[-1].endswith("tls.caFile: a.key: must have a certificate in PEM")
 
 
 def test_an_unknown_plugin_is_invalid(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

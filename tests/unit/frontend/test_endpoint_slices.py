@@ -95,7 +95,7 @@ def test_what_is_no_address_is_left_out(address_type: str, address: str, caplog:
     (target,) = found.addresses
     remote_endpoint.check_target(target, "address")
     assert good in target
-    assert f"EndpointSlice kube-system/filter-x: {address!r} is left out: it is no {address_type}" in caplog.text
+    assert f"kube-system/filter-x: {address!r} is no {address_type} address; it is left out" in caplog.text
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536, "7001"])

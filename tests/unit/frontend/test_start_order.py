@@ -133,7 +133,8 @@ async def test_apis_that_are_not_served_are_one_line_of_the_log(caplog: pytest.L
         await leadership.run(leadership.elected)
     assert caplog.messages == [
         "not served by this API server: scheduling.k8s.io/v1beta1/podgroups, "
-        "coordination.k8s.io/v1beta1/leasecandidates; off: pod groups, coordinated leader election"
+        "coordination.k8s.io/v1beta1/leasecandidates; off: pod groups, coordinated leader election; "
+        "they are looked for again now and then"
     ]
 
 

@@ -9,10 +9,10 @@ from tests.helpers.phase_calls import PROFILE, context
 from tests.helpers.recorded_decisions import preempting_configuration
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import service
-from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, policy_pb2, snapshot_pb2
+from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, plugin_pb2, policy_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 
-SMALL, BIG, EQUAL, GUARDED, NEVER, VIP = 1, 2, 3, 4, 5, 6
+SMALL, BIG, EQUAL, GUARDED, NEVER, VIP, CLAIMING = 1, 2, 3, 4, 5, 6, 7
 TERMINATING_BY_PREEMPTION = 3
 REASON = decision_explanation_pb2.PreemptionPodReason
 
@@ -31,6 +31,9 @@ class Cluster:
             GUARDED: pod_of({**requesting(cpu="1"), "priority": 1}, labels={"app": "guarded"}),
             NEVER: pod_of({**requesting(cpu="3"), "priority": 100, "preemptionPolicy": "Never"}),
             VIP: pod_of({**requesting(cpu="3"), "priority": 100}),
+            CLAIMING: pod_of(
+                {"priority": 100, "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]}
+            ),
         }
         for number, pod in classes.items():
             self.builder.add_class(number, pod)
@@ -127,6 +130,15 @@ async def test_why_nobody_is_evicted(
     assert (found.reason, _codes(found)) == (reason, [code])
     assert (found.unresolvable_count, found.without_victims_count, found.not_enough_count) == counts
     assert not found.victims
+
+
+async def test_a_pod_that_all_nodes_refuse_at_once_is_not_said_to_be_absent() -> None:
+    """PostFilter of DynamicResources answers "not found": it lacks its own PreFilter, which did not run."""
+    configuration = phase_calls.configuration(["VolumeRestrictions", "DynamicResources"], [])
+    at = configuration.profiles[0].plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_POST_FILTER)
+    at.plugins.add(name="DynamicResources")
+    found = (await Cluster(("small",)).explain(CLAIMING, configuration=configuration)).preemption
+    assert (found.reason, _codes(found)) == ("evicting pods would not help", ["evictionsDoNotHelp"])
 
 
 def _codes(found: decision_explanation_pb2.PreemptionExplanation) -> list[str]:

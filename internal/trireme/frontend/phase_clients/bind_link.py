@@ -80,7 +80,7 @@ class BindLink:
         if isinstance(error, aio.AioRpcError):
             kind = error.code().name
             self.last_error = self.connection.error_text(error)
-        self.failures.log_failure(kind, f"bind {self.address}: {self.last_error}")
+        self.failures.log_failure(kind, f"bind {self.address}: {self.last_error}; it is called again")
 
     def record_answer(self) -> None:
         """Forget the last failure: a call was answered to its end."""
@@ -133,7 +133,7 @@ class BindLink:
                     raise_if_cancelled(error)
                     reason = self.connection.error_text(error)
                     self.failures.log_failure(
-                        error.code().name, f"bind {self.address} does not take the epoch: {reason}"
+                        error.code().name, f"bind {self.address} does not take the epoch: {reason}; it is tried again"
                     )
                     self.last_error = reason
                     await asyncio.sleep(delay)

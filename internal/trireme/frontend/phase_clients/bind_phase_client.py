@@ -156,9 +156,11 @@ class BindPhaseClient:
                     await self._fenced.wait()
         except TimeoutError:
             if not self._discovery.complete:
-                log.warning("the addresses of bind replicas cannot be read; there may be more than are known")
+                log.warning(
+                    "the addresses of bind replicas cannot be read; scheduling begins with those that are known"
+                )
             if unknown := self._unannounced_addresses():
-                log.warning("bind replicas that cannot be reached: %s", ", ".join(unknown))
+                log.warning("bind cannot be reached: %s; scheduling begins, and it is tried again", ", ".join(unknown))
         self._announced = True
         self._link_replicas()
         return max(self._drained_at - asyncio.get_running_loop().time(), 0.0)
@@ -474,7 +476,7 @@ class BindPhaseClient:
         self._drained_at = max(self._drained_at, asyncio.get_running_loop().time() + seconds)
         if seconds and self._announced:
             log.warning(
-                "bind %s was found late: what it does for an earlier leader may take effect for %.1f s",
+                "bind %s was found late: for %.1f s it may still act for an earlier leader; what it binds stays bound",
                 address,
                 seconds,
             )

@@ -73,7 +73,8 @@ def parse(raw: Mapping[str, Any]) -> EndpointSlice:
                 hosts.append(host)
                 terminating += bool(conditions.get("terminating"))
             else:
-                log.warning("EndpointSlice %s: %r is left out: it is no %s", key, address, raw.get("addressType"))
+                text = "EndpointSlice %s: %r is no %s address; it is left out until it is one"
+                log.warning(text, key, address, raw.get("addressType"))
     ports: dict[str, int] = {}
     for port in raw.get("ports") or ():
         number = port.get("port")

@@ -136,7 +136,7 @@ async def _follow_dns_name(lookup: EndpointLookup, take: Callable[[endpoint_slic
         try:
             entries = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
         except OSError as error:
-            failures.log_failure(str(error.errno), f"{lookup.endpoint}: {error}")
+            failures.log_failure(str(error.errno), f"{lookup.endpoint}: {error}; it is looked up again")
             problem = error.strerror or str(error)
             entries = []
         else:

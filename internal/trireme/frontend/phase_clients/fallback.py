@@ -138,7 +138,8 @@ class Fallback:
             try:
                 local = await self._start_local_phases()
             except (forker_client.LocalPhaseError, OSError) as error:
-                log.error("no %s of our own can be started, and is tried again: %s", self._name, error)
+                text = "no %s of our own can be started: %s; it is tried again in %.0f s"
+                log.error(text, self._name, error, self._after)
                 self._missing_since = now
                 return
             restart = functools.partial(local.restart_ended, self._restarted)

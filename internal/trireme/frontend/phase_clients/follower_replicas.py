@@ -189,10 +189,10 @@ class FollowerReplicas:
                 if error.code() not in _ELSEWHERE:
                     raise
                 last = f"{link.address}: {link.error_text(error)}"
-                link.failures.log_failure(error.code().name, f"{self.phase}: calling another replica: {last}")
+                link.failures.log_failure(error.code().name, f"{self.phase}: {last}; another replica is called")
             except TimeoutError:
                 last = f"{link.address}: it does not answer"
-                link.failures.log_failure("silent", f"{self.phase}: calling another replica: {last}")
+                link.failures.log_failure("silent", f"{self.phase}: {last}; another replica is called")
             else:
                 link.on_answer()
                 link.failures.clear()

@@ -73,9 +73,13 @@ class ForkerClient:
                     await asyncio.wait({report, exit_code}, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError as error:
             self.signal(process.name, signal.SIGKILL)
-            raise LocalPhaseError(f"{process.name} does not listen after {START_SECONDS:.0f} s") from error
+            raise LocalPhaseError(
+                f"{process.name} does not listen after {START_SECONDS:.0f} s: see its lines in the log"
+            ) from error
         if exit_code.done():
-            raise LocalPhaseError(f"{process.name} ended with exit code {exit_code.result()} at its start")
+            raise LocalPhaseError(
+                f"{process.name} ended with exit code {exit_code.result()} at its start: see its lines in the log"
+            )
         return process.started.result()
 
     def signal(self, name: str, number: signal.Signals) -> None:

@@ -113,7 +113,7 @@ class LocalPhase:
                 await self.start()
                 restarted()
             except forker_client.LocalPhaseError as error:
-                log.error("%s", error)
+                log.error("%s; it is started again in %.1f s", error, delay)
 
     async def stop(self) -> None:
         """End it."""

@@ -322,7 +322,7 @@ class ReplicaLink:
                 # What it refuses it refuses until somebody changes it; others come and go with each rollout.
                 level = logging.WARNING if kind in _REFUSALS else None
                 self._failures.log_failure(
-                    kind, f"{self.address}: the snapshot stream ended: {self._last_error}", level
+                    kind, f"{self.address}: the snapshot stream ended, and is opened again: {self._last_error}", level
                 )
             except AcknowledgementError as error:
                 self._last_error = str(error)
@@ -334,7 +334,9 @@ class ReplicaLink:
                     delay = RECONNECT_SECONDS
                     continue
                 self._last_error = "it closed the snapshot stream"
-                self._failures.log_failure("closed", f"{self.address}: the snapshot stream was closed by the replica")
+                self._failures.log_failure(
+                    "closed", f"{self.address}: the replica closed the snapshot stream; it is opened again"
+                )
             finally:
                 self._forget_stream_state()
             if self._clock() - started > MAX_RECONNECT_SECONDS:

@@ -81,8 +81,8 @@ async def _serve_on_socket(
             raise ServingError(f"admin.socket: {path}: {error.strerror or error}") from error
         except admin_socket_file.SocketInUse:
             log.error(
-                "admin.socket: %s: another process listens there, so this frontend has no admin socket until that one "
-                "ends: configure another path",
+                "admin.socket: %s: another process listens there; configure another path, or this frontend has no "
+                "admin socket until that one ends",
                 path,
             )
             waiting = supervisor.keep("admin socket", functools.partial(_take_over_socket, path, served))

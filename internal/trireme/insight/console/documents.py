@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trireme.framework import event_phrases
 from trireme.insight.console import console_state, pending_pods, scheduler_history
 from trireme.snapshot import pods as snapshot_pods
 from trireme.v1 import cycle_pb2, scheduler_status_pb2
@@ -199,7 +200,11 @@ def timeline(state: console_state.ConsoleState, sight: Sight, *, namespace: str,
         out["attempts"], out["queuedSinceMs"] = found.attempts, found.queued_since_ms
         out["leftQueueAtMs"] = found.left_at_ms
         out["entries"] = [
-            {"atMs": entry.at_ms, "state": entry.state, "cause": sight.without_names(entry.cause)}
+            {
+                "atMs": entry.at_ms,
+                "state": "gated" if event_phrases.is_gated(entry.cause) else entry.state,
+                "cause": event_phrases.event_cause(sight.without_names(entry.cause)),
+            }
             for entry in found.entries
         ]
     return out

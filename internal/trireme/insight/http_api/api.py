@@ -138,10 +138,10 @@ class HttpApi:
             is_past = self._recorded is not None and recorded_paths.is_here(request.raw_path.partition("?")[0])
             failure = (failures.recording_timed_out if is_past else failures.timed_out)(self._seconds)
         except ReviewError as error:
-            log.error("a request cannot be reviewed: %s", error)
+            log.error("a request cannot be reviewed: %s; its sender has to try again", error)
             failure = failures.unavailable("the API server does not review callers at the moment: try again")
         except Exception:
-            log.exception("a request cannot be answered: %s", request.method)
+            log.exception("a request cannot be answered: %s; report this defect", request.method)
             failure = failures.HttpFailure(500, "InternalError", "the request failed here: see the log of insight")
         return failure.reply(pretty=pretty)
 

@@ -172,7 +172,7 @@ class RecordedConsole:
             if self._running is not None:
                 code = self._running.process.returncode
                 why = f": {_OUT_OF_MEMORY}" if code == OUT_OF_MEMORY else ""
-                log.error("the process that reads the recording ended: code %d%s", code, why)
+                log.error("the process that reads the recording ended: code %d%s; a request starts it again", code, why)
                 self._not_before = self._clock() + self._restart_seconds
                 await self._end()
             if (wait := self._not_before - self._clock()) > 0:
@@ -181,7 +181,7 @@ class RecordedConsole:
             try:
                 self._running = self._start()
             except OSError as error:
-                log.error("the process that reads the recording cannot be started: %s", error)
+                log.error("the process that reads the recording cannot be started: %s; a request tries again", error)
                 self._not_before = self._clock() + self._restart_seconds
                 text = f"the process that reads the recording cannot be started: {error.strerror or error}"
                 raise failures.unavailable(text) from error
@@ -229,9 +229,7 @@ class RecordedConsole:
                 continue
             async with self._changing:
                 if running is self._running and running.process.poll() is None:
-                    log.error(
-                        "the process that reads the recording hangs, and is ended: it answered nothing for a while"
-                    )
+                    log.error("the process that reads the recording hangs, and is ended; a request starts it again")
                     self._not_before = self._clock() + self._restart_seconds
                     await self._end(by_force=True)
             return
@@ -259,7 +257,7 @@ class RecordedConsole:
         if by_force or not await _has_ended(running.process):
             running.process.kill()
             if not await _has_ended(running.process):
-                log.error("the process that reads the recording does not end: it waits for the disk")
+                log.error("the process that reads the recording does not end; check the disk, which it waits for")
         shutil.rmtree(running.folder, ignore_errors=True)
 
     def _cancel_idle(self) -> None:

@@ -152,7 +152,7 @@ class Simulator:
         except SimulationError:
             raise
         except Exception as error:
-            log.exception("a simulation failed by an error of insight")
+            log.exception("a simulation failed by an error of insight; report this defect")
             text = "the simulation failed by an error of insight, which is in its log: ask otherwise, or report it"
             raise SimulationError(_CODE.INTERNAL, text) from error
 

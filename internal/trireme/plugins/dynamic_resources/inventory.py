@@ -263,7 +263,7 @@ class DeviceInventory:
             entry = devices.read_slice(message, rules, corrected=self._on.corrected)
         except ValueError as error:
             # Its pool is incomplete without it; nothing else suffers.
-            log.warning("resourceslice %s is left out: %s", name, error)
+            log.warning("resourceslice %s: %s; it is left out until its driver corrects it", name, error)
             return concerned
         self._slices[name] = entry
         self._standing_for_resources += entry.stands_for_resources

@@ -185,7 +185,11 @@ class PodGroupCycle:
         claims = [action for action in actions if not action.HasField("evict")]
         failed = await self._preemptions.execute(claims) if claims else ""
         if failed:
-            log.warning("claims that pod group %s cannot use are not released: %s", group.full_name, failed)
+            log.warning(
+                "claims that pod group %s cannot use are not released: %s; its next attempt tries again",
+                group.full_name,
+                failed,
+            )
 
     def _scheduled_per_group(self, group: queued_group.QueuedPodGroupInfo) -> Counter[str]:
         """How many members have a node, assumed ones included, by name of their PodGroup."""

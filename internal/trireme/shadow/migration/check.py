@@ -30,7 +30,7 @@ async def of_cluster(api: client.ApiClient) -> list[Finding]:
             found += findings.of_scheduler(each)
         except Exception as error:
             # What the cluster's scheduler is given comes from others, and must not end the program that reads it.
-            log.exception("%s cannot be judged", each.place)
+            log.exception("%s cannot be judged; report this defect", each.place)
             found.append(findings.not_visible(f"{each.place} cannot be judged: {type(error).__name__}: {error}"))
     distinct = list(dict.fromkeys(found))
     return [*distinct, *findings.next_steps(distinct)]

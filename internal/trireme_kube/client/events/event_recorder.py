@@ -287,7 +287,8 @@ class EventRecorder:
             self._dropped += 1
             if self._dropped == 1 or self._clock() - self._warned_at >= REPEAT_WARNING_SECONDS:
                 self._warned_at = self._clock()
-                log.warning("the event queue is full: %d events dropped so far, the oldest first", self._dropped)
+                text = "the event queue is full, %d events dropped so far; check how fast the API server answers"
+                log.warning(text, self._dropped)
         write.since = self._clock()
         self._queue.append(write)
         self._unfinished += 1
@@ -306,9 +307,9 @@ class EventRecorder:
             except ApiError as error:
                 if error.not_found:
                     return False
-                log.warning("cannot tell whether events.k8s.io/v1 is served: %s", error)
+                log.warning("cannot tell whether events.k8s.io/v1 is served: %s; it is asked again", error)
             except ApiUnreachable as error:
-                log.warning("cannot tell whether events.k8s.io/v1 is served: %s", error)
+                log.warning("cannot tell whether events.k8s.io/v1 is served: %s; it is asked again", error)
             else:
                 return True
             await self._sleep(delay * (1 + self._rng()))
@@ -378,7 +379,7 @@ class EventRecorder:
             if attempt < MAX_TRIES:
                 await self._sleep(wait)
         self._unsent += 1
-        log.error("dropping an event that could not be written in %d tries", MAX_TRIES)
+        log.error("an event is dropped after %d tries; check that the API server answers", MAX_TRIES)
 
     async def _create_or_count_event(self, write: Write) -> None:
         """Write one event: create it, or count it in the series of an earlier one.

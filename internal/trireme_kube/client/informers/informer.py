@@ -447,9 +447,8 @@ class Informer(Generic[T]):
         """Count and log an object that cannot be decoded."""
         self._undecodable += 1
         metadata = watch.metadata_of(raw)
-        log.warning(
-            "a %s cannot be decoded and is skipped: %s: %r", self.resource.kind, _namespaced_name_of(metadata), error
-        )
+        text = "a %s cannot be decoded: %s: %r; it is skipped until somebody corrects it"
+        log.warning(text, self.resource.kind, _namespaced_name_of(metadata), error)
 
     async def _record_failure(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> None:
         """Tell the protocol of a failure, log it (again only now and then), and deliver what follows from it.
@@ -471,7 +470,7 @@ class Informer(Generic[T]):
             if is_due:
                 self._warned_at = now
             text = errors.with_advice(error)
-            log.log(logging.WARNING if is_due else logging.DEBUG, "%s: %s", self.resource.name, text)
+            log.log(logging.WARNING if is_due else logging.DEBUG, "%s: %s; it is tried again", self.resource.name, text)
         self._was_absent = self._was_absent or self.absent
         await self._deliver(deliveries)
 

@@ -154,7 +154,9 @@ class LeaseElector:
         if isinstance(error, ConfigurationError):
             reason = str(error)
         elif error is not None:  # a defect must end leadership, not just this thread
-            log.error("the election ended with an exception", exc_info=error)
+            log.error(
+                "the election ended with an exception, and leadership with it; report this defect", exc_info=error
+            )
             reason = f"the election failed: {error!r}"
         self._publish_notice(Lost(reason) if reason else None)
         owner, ended = self._owner, self._ended

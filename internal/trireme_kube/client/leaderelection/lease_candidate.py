@@ -100,7 +100,7 @@ class LeaseCandidate:
                 await self._create_or_renew()
                 failures, pause = 0, _PERIOD_SECONDS
             except (ApiError, ApiUnreachable) as error:
-                log.warning("lease candidate %s/%s: %s", NAMESPACE, self._candidacy.identity, error)
+                log.warning("lease candidate %s/%s: %s; it is tried again", NAMESPACE, self._candidacy.identity, error)
                 pause = min(_FIRST_PAUSE_SECONDS * 2**failures, _LONGEST_PAUSE_SECONDS)
                 failures += 1
             try:

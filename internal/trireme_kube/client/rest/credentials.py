@@ -120,7 +120,7 @@ class Credentials:
         try:
             yield
         except (OSError, ValueError) as error:
-            log.warning("credentials of %s could not be renewed: %s", self.origin, error)
+            log.warning("credentials of %s could not be renewed: %s; those before stay in use", self.origin, error)
 
     def _load_renewed_certificates(self) -> None:
         """Load certificates that were renewed.

@@ -148,7 +148,7 @@ class Transport:
         try:
             self._open_session()
         except ConfigurationError as error:
-            log.warning("keeping the certificate in use: %s", error)
+            log.warning("%s; the certificate before stays in use until the files can be read", error)
             return
         await old.retire()
         self._sessions = [each for each in self._sessions if not each.closed]

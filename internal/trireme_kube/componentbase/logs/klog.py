@@ -195,7 +195,9 @@ def _silence_other_text() -> None:
     """Prevent all other text of Python's on stderr: tracebacks and warnings."""
 
     def log_uncaught(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
-        logging.getLogger(_OWN_PACKAGE).critical("uncaught %s", kind.__name__, exc_info=(kind, error, trace))
+        logging.getLogger(_OWN_PACKAGE).critical(
+            "uncaught %s; report this defect", kind.__name__, exc_info=(kind, error, trace)
+        )
 
     sys.excepthook = log_uncaught
     logging.captureWarnings(True)

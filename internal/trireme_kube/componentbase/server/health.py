@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from trireme_kube.componentbase import documents
 from trireme_kube.componentbase.logs import failure_log, klog
 from trireme_kube.componentbase.metrics import instruments
 
@@ -77,7 +78,7 @@ class HealthLog:
         for name, (kind, why) in found.items():
             if name in self._found:
                 failures = self._logged.setdefault(name, failure_log.FailureLog(log))
-                failures.log_failure(kind, f"{name}: {why}")
+                failures.log_failure(kind, documents.with_page(f"{name}: {why}", documents.NOTHING_IS_SCHEDULED))
         for name in sorted(self._logged.keys() - found.keys()):
             del self._logged[name]
             log.info("%s: ok again", name)

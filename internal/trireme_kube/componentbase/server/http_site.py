@@ -130,10 +130,10 @@ class Site:
             # What comes next is still the body.
             return replace(text("408 request timeout\n", 408), closes=True)
         except ReviewError as error:
-            log.error("a request cannot be authorised: %s", error)
+            log.error("a request cannot be authorised: %s; its sender has to try again", error)
             return text(f'Internal Server Error: "{request.path}": {error}\n', 500)
         except Exception as error:
-            log.exception("a request cannot be answered: %s %s", request.method, request.path)
+            log.exception("a request cannot be answered: %s %s; report this defect", request.method, request.path)
             return text(f'Internal Server Error: "{request.path}": {error}\n', 500)
 
     def _page_above(self, path: str) -> Page | None:

@@ -80,7 +80,7 @@ class TlsAcceptor:
                     raise
                 # accept() also returns what went wrong with the connection itself, as where its client has reset it.
                 if error.errno in _EXHAUSTED:
-                    log.error("no connection can be accepted: %s", error)
+                    log.error("no connection can be accepted: %s; it is tried again", error)
                     await asyncio.sleep(EXHAUSTED_SECONDS)
                 continue
             if len(self._handshakes) >= MAX_HANDSHAKES:

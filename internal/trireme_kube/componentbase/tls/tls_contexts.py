@@ -101,7 +101,7 @@ class TlsContexts:
             self._stamp = stamp
             self._current = self._make_context()
         except (OSError, ValueError) as error:
-            log.error("keeping the serving certificate in use: %s", error)
+            log.error("%s; the certificate before stays in use until the files can be read", error)
             return self._current
         self.reloads += 1
         return self._current

@@ -159,7 +159,7 @@ class ApiServer:
             return web.Response(status=500)
         except (KeyError, TypeError, AttributeError, ValueError, IndexError):
             # A body that passes all checks and still fails must cost its sender an error, not everybody the server.
-            _LOG.exception("%s %s failed", request.method, request.path)
+            _LOG.exception("%s %s failed; report this defect", request.method, request.path)
             return self._error_response(api_errors.ApiError(500, "InternalError", _OUR_MISTAKE))
 
     @staticmethod

@@ -41,7 +41,7 @@ def test_a_failure_that_lasts_is_logged_again_each_minute() -> None:
 
     class Moments(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            assert record.getMessage() == f"storageclasses: {TEXT}"
+            assert record.getMessage() == f"storageclasses: {TEXT}; it is tried again"
             moments.append(asyncio.get_running_loop().time())
 
     async def main(clock: Callable[[], float]) -> None:

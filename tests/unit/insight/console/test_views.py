@@ -18,7 +18,11 @@ ALL, NOTHING = Sight(True, True), Sight(False, False, lambda text: text.replace(
 def busy() -> console_state.ConsoleState:
     """A cluster where pods wait, and one was preempted."""
     state = console_states.console()
-    moves = [transition(T0, "active", "UnscheduledPodAdd"), transition(T0 + 5, "unschedulable", "node n1 changed")]
+    moves = [
+        transition(T0, "unschedulable", "UnscheduledPodAdd, gated by SchedulingGates"),
+        transition(T0 + 2, "active", "TargetPodUpdatePodSchedulingGatesEliminated"),
+        transition(T0 + 5, "unschedulable", "node n1 changed"),
+    ]
     state.apply_queue(
         snapshot_pb2.QueueDelta(
             reset=True, pods=[queued("large", "NodeResourcesFit", transitions=moves, pod_group="gang"), queued("small")]
@@ -199,9 +203,10 @@ def test_a_timeline_has_each_change_and_the_node() -> None:
     state = busy()
     path = "/v1/namespaces/default/pods/{}/timeline"
     found = document(state, path.format("large"))
-    assert [(entry["atMs"], entry["state"]) for entry in found["entries"]] == [
-        (T0, "active"),
-        (T0 + 5, "unschedulable"),
+    assert [tuple(entry.values()) for entry in found["entries"]] == [
+        (T0, "gated", "it came into the queue, gated by SchedulingGates"),
+        (T0 + 2, "active", "this pod's scheduling gates are removed"),
+        (T0 + 5, "unschedulable", "node n1 changed"),
     ]
     assert (found["known"], found["node"], found["leftQueueAtMs"]) == (True, None, None)
     placed = document(state, path.format("pod-0"))
