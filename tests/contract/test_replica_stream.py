@@ -185,7 +185,7 @@ async def test_a_follower_in_this_process_follows_as_any_other() -> None:
     assert snap.pods.count == 99
     (link,) = frontend.links.statistics()
     assert (link.full_syncs, link.in_step) == (1, True)
-    server.stop()
+    await server.stop(0)
     for service in services:
         service.end_streams()
     async with asyncio.timeout(20):

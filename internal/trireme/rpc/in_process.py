@@ -23,6 +23,8 @@ from trireme.tracing import server_spans, spans
 
 log = logging.getLogger(__name__)
 
+STOP_POLL_SECONDS = 0.02
+
 UNREAD_REQUESTS = 16
 """How many messages of a stream may wait for its handler before their writer waits."""
 
@@ -47,6 +49,8 @@ class InProcessServer:
         self.address = Address(name, self)
         self.serving = False
         self._handlers: dict[str, Any] = {}
+        #: Under way, those with one answer.
+        self.calls: set[_Call] = set()
         self._interceptors: list[aio.ServerInterceptor] = []
         if spans.recorder is not None:
             self._interceptors.append(server_spans.TracingInterceptor())
@@ -67,9 +71,15 @@ class InProcessServer:
         """Take calls."""
         self.serving = True
 
-    def stop(self) -> None:
-        """Take no more calls; those under way go on."""
+    async def stop(self, grace: float) -> None:
+        """Take no more calls, and return once those under way have ended: after `grace` seconds as UNAVAILABLE."""
         self.serving = False
+        end = asyncio.get_running_loop().time() + grace
+        while self.calls:
+            if asyncio.get_running_loop().time() >= end:
+                for call in self.calls:
+                    call.end_by_server()
+            await asyncio.sleep(STOP_POLL_SECONDS)
 
     async def handler(self, method: str, metadata: Sequence[Any]) -> Any:
         """The handler of a method, through the interceptors; None: there is none."""
@@ -122,15 +132,16 @@ class InProcessChannel(aio.Channel):
         self, method: str, request: Any, timeout: float | None = None, metadata: Sequence[Any] = (), **_: Any
     ) -> Any:
         """Have the handler answer. Raises: AioRpcError."""
+        handler = await self._handler(method, metadata)
         call = _Call(timeout)
+        self._server.calls.add(call)
         try:
-            async with asyncio.timeout(timeout):
-                handler = await self._handler(method, metadata)
+            async with asyncio.timeout(timeout) as call.limit:
                 return await handler.unary_unary(request, call)
-        except aio.AioRpcError:
-            raise
-        except Exception as error:
+        except Exception as error:  # a status of a call that the handler made is none of this call
             raise call.status_of(method, error) from error
+        finally:
+            self._server.calls.discard(call)
 
     def _open_stream(self, method: str, serialize: Callable[[Any], bytes], *_: Any, **__: Any) -> "_Stream":
         stream = _Stream(serialize, functools.partial(self._handler, method, ()), method)
@@ -177,6 +188,15 @@ class _Call:
     def __init__(self, timeout: float | None) -> None:
         self._deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
         self._aborted: aio.AioRpcError | None = None
+        #: What ends the handler at the deadline.
+        self.limit: asyncio.Timeout | None = None
+        self._ended_by_server = False
+
+    def end_by_server(self) -> None:
+        """End the handler now, as the server stops."""
+        self._ended_by_server = True
+        if self.limit is not None:
+            self.limit.reschedule(asyncio.get_running_loop().time())
 
     def time_remaining(self) -> float | None:
         """Seconds until the deadline; None: there is none."""
@@ -191,6 +211,8 @@ class _Call:
         """What the caller gets where the handler ended by this error."""
         if isinstance(error, aio.AbortError) and self._aborted is not None:
             return self._aborted
+        if self._ended_by_server:
+            return _error(grpc.StatusCode.UNAVAILABLE, "Server shutting down")
         if isinstance(error, TimeoutError) and self.time_remaining() == 0:
             return _error(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
         log.error("%s failed: %s; the pods of the call are tried again", method, error, exc_info=error)
@@ -206,26 +228,35 @@ class _Stream:
         self._responses: collections.deque[Any] = collections.deque()
         # Set when there is a response, or the call has ended.
         self._readable = asyncio.Event()
+        self._ended = False
         self._error: aio.AioRpcError | None = None
         self.task = asyncio.create_task(self._run(find, method))
+        # Not in the task, which does nothing at all where it is cancelled before it begins.
+        self.task.add_done_callback(self._on_end)
 
     async def _run(self, find: Callable[[], Awaitable[Any]], method: str) -> None:
-        call = _StreamCall(self)
         try:
             handler = await find()
-            await handler.stream_stream(self._read_requests(handler.request_deserializer), call)
-        except asyncio.CancelledError:
-            self._error = self._error or _error(grpc.StatusCode.CANCELLED, "Locally cancelled by application!")
         except aio.AioRpcError as error:
             self._error = error
+            return
+        call = _StreamCall(self)
+        try:
+            await handler.stream_stream(self._read_requests(handler.request_deserializer), call)
         except Exception as error:
             self._error = self._error or call.status_of(method, error)
-        finally:
-            self._readable.set()
+
+    def _on_end(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            self._error = self._error or _error(grpc.StatusCode.CANCELLED, "Locally cancelled by application!")
+        self._ended = True
+        self._readable.set()
 
     async def _read_requests(self, decode: Callable[[bytes], Any]) -> AsyncIterator[Any]:
         while True:
             yield decode(await self._requests.get())
+            # Many may be there, each with a megabyte to apply: others have their turn between them.
+            await asyncio.sleep(0)
 
     def respond(self, response: Any) -> None:
         """Add a response."""
@@ -247,14 +278,12 @@ class _Stream:
     async def read(self) -> Any:
         """The next response, `aio.EOF` after the last. Raises: AioRpcError."""
         while not self._responses:
-            if self.task.done():
+            if self._ended:
                 if self._error is not None:
                     raise self._error
                 return aio.EOF
             self._readable.clear()
             await self._readable.wait()
-            if not self._responses:
-                await asyncio.wait({self.task})
         return self._responses.popleft()
 
     def cancel(self) -> bool:

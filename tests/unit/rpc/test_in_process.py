@@ -38,8 +38,12 @@ class Service:
                     raise ValueError("oh")
                 case "time out":
                     raise TimeoutError
+                case "call":
+                    raise aio.AioRpcError(Code.FAILED_PRECONDITION, aio.Metadata(), aio.Metadata(), "of another")
                 case "hang":
                     await asyncio.Event().wait()
+                case "wait":
+                    await self.reads.wait()
         except asyncio.CancelledError:
             self.ends.append("cancelled")
             raise
@@ -123,15 +127,17 @@ async def test_a_caller_may_want_bytes() -> None:
         ("Unary", "abort", (Code.FAILED_PRECONDITION, "not now")),
         ("Unary", "raise", (Code.UNKNOWN, "Unexpected <class 'ValueError'>: oh")),
         ("Unary", "time out", (Code.UNKNOWN, "Unexpected <class 'TimeoutError'>: ")),
+        ("Unary", "call", (Code.UNKNOWN, "Unexpected <class 'grpc.aio._call.AioRpcError'>: ")),
         ("Nothing", "", (Code.UNIMPLEMENTED, "Method not found!")),
     ],
-    ids=["abort", "raise", "time-out-of-its-own", "unknown-method"],
+    ids=["abort", "raise", "time-out-of-its-own", "status-of-its-own-call", "unknown-method"],
 )
 async def test_a_handler_that_fails_ends_the_call_with_a_status(
     method: str, request_: str, expected: tuple[Code, str]
 ) -> None:
     async with _dialled() as (channel, _, _):
-        assert await _status(channel.unary_unary(f"/s/{method}")(StringValue(value=request_), timeout=20)) == expected
+        code, details = await _status(channel.unary_unary(f"/s/{method}")(StringValue(value=request_), timeout=20))
+    assert (code, details.partition("<AioRpcError")[0]) == expected
 
 
 async def test_a_refusal_has_its_reason_in_the_trailing_metadata() -> None:
@@ -161,11 +167,32 @@ async def test_a_server_takes_calls_while_it_is_started() -> None:
     """A phase that is not there yet, or not any more, is unavailable, and is called again later."""
     async with _dialled() as (channel, _, server):
         call = functools.partial(channel.unary_unary("/s/Unary"), StringValue(value="x"), timeout=20)
-        server.stop()
+        await server.stop(0)
         assert (await _status(call()))[0] is Code.UNAVAILABLE
         assert (await _status(_converse(channel).read()))[0] is Code.UNAVAILABLE
         server.start()
         assert StringValue.FromString(await call()).value == "x"
+
+
+async def test_a_server_that_stops_lets_a_call_under_way_end() -> None:
+    """Its remote plugins are disconnected after that: a plugin that cannot be called may be ignored."""
+    async with _dialled() as (channel, service, server):
+        calling = asyncio.create_task(channel.unary_unary("/s/Unary")(StringValue(value="wait")))
+        await asyncio.sleep(0)
+        stopping = asyncio.create_task(server.stop(20))
+        await asyncio.sleep(2 * in_process.STOP_POLL_SECONDS)
+        assert not stopping.done()
+        service.reads.set()
+        await calling
+        await stopping
+
+
+async def test_a_call_that_outlasts_the_grace_of_a_server_is_unavailable() -> None:
+    async with _dialled() as (channel, service, server):
+        calling = asyncio.create_task(channel.unary_unary("/s/Unary")(StringValue(value="hang"), timeout=20))
+        await asyncio.sleep(0)
+        await server.stop(0)
+        assert (await _status(calling), service.ends) == ((Code.UNAVAILABLE, "Server shutting down"), ["cancelled"])
 
 
 async def test_both_sides_of_a_stream_read_what_the_other_writes_in_order() -> None:
@@ -204,18 +231,33 @@ async def test_a_handler_whose_call_is_aborted_by_another_task_ends() -> None:
             await service.aborting
 
 
+@pytest.mark.parametrize("begun", [True, False], ids=["begun", "not-begun"])
 @pytest.mark.parametrize("end", ["the-call", "the-channel"])
-async def test_the_handler_of_a_stream_ends_with(end: str) -> None:
+async def test_the_handler_of_a_stream_ends_with(end: str, begun: bool) -> None:
     async with _dialled() as (channel, service, _):
         call = _converse(channel)
         reading = asyncio.create_task(call.read())
-        await asyncio.sleep(0)
+        if begun:
+            await asyncio.sleep(0)
         if end == "the-call":
             call.cancel()
         else:
             await channel.close()
         code, _ = await _status(reading)
-        assert (code, service.ends) == (Code.CANCELLED, ["cancelled"])
+        assert (code, service.ends) == (Code.CANCELLED, ["cancelled"] * begun)
+
+
+async def test_others_have_their_turn_between_the_messages_of_a_stream() -> None:
+    """A full sync is many messages, each with a lot to apply: the frontend does not stand still for all of them."""
+    turns: list[int] = []
+    async with _dialled() as (channel, _, _):
+        call = _converse(channel)
+        for _ in range(3):
+            await call.write(b"x")
+        while len(call._call._responses) < 3:
+            await asyncio.sleep(0)
+            turns.append(len(call._call._responses))
+    assert turns == [1, 2, 3]
 
 
 async def test_a_writer_waits_for_a_handler_that_does_not_read() -> None:

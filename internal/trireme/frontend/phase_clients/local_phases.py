@@ -161,7 +161,7 @@ class InProcessPhase:
                 self._server.add(service.add_to)
                 stack.callback(service.end_streams)
             self._server.start()
-            stack.callback(self._server.stop)
+            stack.push_async_callback(self._server.stop, STOP_SECONDS)
             self._serving = stack.pop_all()
 
     async def keep_running(self, restarted: Callable[[], None]) -> None:
@@ -169,7 +169,7 @@ class InProcessPhase:
         await self._supervisor.failure()
 
     async def stop(self) -> None:
-        """Serve it no more."""
+        """Serve it no more, once the calls under way have ended."""
         if self._serving is not None:
             serving, self._serving = self._serving, None
             await serving.aclose()
