@@ -85,6 +85,7 @@ CORRECTED = {feature_gates.CORRECTED: True}
         pytest.param(csi_node(), csi_node(a=None), QUEUE, id="driver-without-a-limit-came"),
         pytest.param(csi_node(), csi_node(a=1), QUEUE, id="driver-with-a-limit-came"),
         pytest.param(csi_node(a=1), csi_node(a=2), QUEUE, id="more"),
+        pytest.param(csi_node(a=1, b=1), csi_node(a=1, b=2), QUEUE, id="more-of-one-of-two"),
         pytest.param(csi_node(a=2), csi_node(a=1), SKIP, id="less"),
         pytest.param(csi_node(a=None), csi_node(a=1), SKIP, id="limited-now"),
         pytest.param(csi_node(a=None), csi_node(), SKIP, id="unlimited-driver-gone"),
@@ -125,4 +126,5 @@ def test_a_volume_that_is_detached_wakes_pods_with_ephemeral_ones() -> None:
     attachment = entry("VolumeAttachment", "a", spec={"attacher": "any", "nodeName": "n", "source": {}})
     hints = Hints("NodeVolumeLimits", features=CORRECTED)
     assert hints.about(EPHEMERAL, "storage.k8s.io/VolumeAttachment", "Delete", attachment) == QUEUE
-    assert hints.about(pod(), "storage.k8s.io/VolumeAttachment", "Delete", attachment) == SKIP
+    for other in (pod(), pod(volumes=[volume(csi={"driver": "d"})])):
+        assert hints.about(other, "storage.k8s.io/VolumeAttachment", "Delete", attachment) == SKIP

@@ -20,6 +20,8 @@ def _capacity(**sizes: str) -> Json:
     return entry("CSIStorageCapacity", "c", "ns", storageClassName="s", **sizes)
 
 
+SILENT = entry("StorageClass", "s", volumeBindingMode="Immediate", provisioner="p")
+ALLOWS_NOTHING = {**SILENT, "allowedTopologies": [{}]}
 CSI = pod(volumes=[volume(csi={"driver": "d"})])
 
 
@@ -29,6 +31,8 @@ CSI = pod(volumes=[volume(csi={"driver": "d"})])
         pytest.param(using("c"), "StorageClass", None, storage_class(), QUEUE, id="new-class"),
         pytest.param(using("c"), "StorageClass", storage_class(), storage_class(zone="z"), QUEUE, id="topologies"),
         pytest.param(using("c"), "StorageClass", storage_class(), storage_class("X"), SKIP, id="same-topologies"),
+        pytest.param(using("c"), "StorageClass", storage_class(), ALLOWS_NOTHING, QUEUE, id="topologies-of-no-node"),
+        pytest.param(using("c"), "StorageClass", SILENT, storage_class(), SKIP, id="no-topologies-are-empty-ones"),
         pytest.param(using("c"), "CSINode", None, _migrated("a"), QUEUE, id="new-csi-node"),
         pytest.param(using("c"), "CSINode", _migrated("a"), _migrated("a,b"), QUEUE, id="migrated"),
         pytest.param(using("c"), "CSINode", _migrated("a"), _migrated("a"), SKIP, id="not-migrated"),
