@@ -77,11 +77,11 @@ async def test_a_volume_that_only_full_nodes_reach_is_named() -> None:
     )
 
 
-async def test_nodes_that_only_fields_name_do_not_reach_the_volume() -> None:
-    """Volumes know nodes by labels: the filter refuses all of them, and the proposal counted those named."""
-    named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a0"]}]}
+async def test_volumes_know_nodes_by_labels_alone() -> None:
+    """The filter passes over what the terms say of names, and the proposal counted the named node alone."""
+    named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a0"]}], **IN_ZONE_A}
     (found,) = [each for each in await proposals(terms=[named]) if each.WhichOneof("change") == "drop_constraint"]
-    assert found.drop_constraint.bound_volume.reaching_count == 0
+    assert found.drop_constraint.bound_volume.reaching_count == 2
 
 
 async def test_the_volume_is_the_last_of_the_changes_of_the_pod() -> None:
