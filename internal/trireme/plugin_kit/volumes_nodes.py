@@ -31,8 +31,8 @@ Terms = tuple[selectors.NodeTerm, ...]
 def volume_terms(affinity: core_pb2.VolumeNodeAffinity | None) -> Terms | None:
     """The terms of a volume's node affinity, None where there is none.
 
-    A volume's terms are matched against a node's labels alone: what they say of names is passed over, so that a term
-    with names alone matches every node. Source: component-helpers, nodeaffinity (nodeSelectorTerm.match).
+    A volume's terms are matched against a node's labels alone: their fields are passed over, so that a term with fields
+    alone matches every node. Source: component-helpers, nodeaffinity (nodeSelectorTerm.match).
     """
     if affinity is None or not affinity.HasField("required"):
         return None

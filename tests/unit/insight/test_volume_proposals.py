@@ -78,7 +78,7 @@ async def test_a_volume_that_only_full_nodes_reach_is_named() -> None:
 
 
 async def test_volumes_know_nodes_by_labels_alone() -> None:
-    """The filter passes over what the terms say of names, and the proposal counted the named node alone."""
+    """The filter passes over fields of terms, and the proposal counted the named node alone."""
     named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a0"]}], **IN_ZONE_A}
     (found,) = [each for each in await proposals(terms=[named]) if each.WhichOneof("change") == "drop_constraint"]
     assert found.drop_constraint.bound_volume.reaching_count == 2
