@@ -27,6 +27,7 @@ from tests.conformance import (
     golden_rows,
     real_framework,
     shrinking,
+    situation_blanks,
     situation_devices,
     situation_exclusive,
     situation_gates,
@@ -59,6 +60,9 @@ CROSSED = 0.5
 
 # How many of these have something rare besides.
 RARE = 0.15
+
+# How many of all have selectors that are empty or absent.
+BLANK = 0.1
 
 # How many from scratch are about devices alone, about claims that only one pod may use, and about preemption alone.
 DEVICES, EXCLUSIVE, PREEMPTION = 0.25, 0.05, 0.1
@@ -186,9 +190,12 @@ def drawn(seed: int, count: int, like: Sequence[str] = (), source: str = "both")
             gated.begin()
         name = f"{seed}-{number:05}"
         if not like and draw.random() >= OF_GOLDEN[source]:
-            yield gated.changed(_from_scratch(draw, name, gated.source or source))
+            row = _from_scratch(draw, name, gated.source or source)
         else:
-            yield gated.changed(_of_golden(draw, name, mutations, crossings))
+            row = _of_golden(draw, name, mutations, crossings)
+        if draw.random() < BLANK:
+            situation_blanks.add(draw, row["case"])
+        yield gated.changed(row)
 
 
 class Gated:

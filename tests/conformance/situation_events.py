@@ -9,7 +9,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from tests.conformance import situation_arguments
+from tests.conformance import situation_arguments, situation_blanks
 from tests.conformance.golden_rows import Row
 from tests.conformance.situation_mutations import Mutations
 
@@ -34,6 +34,9 @@ FIELDS = {
 OF_HINTS = 0.6
 #: How often the plugin has arguments of its own, where some are known that its hints may depend on.
 ARGUED = 0.15
+
+#: How often selectors are empty or absent.
+BLANK = 0.2
 
 _ARGUMENTS: dict[str, list[Json]] = {}
 for _choices in situation_arguments.ARGUMENTS.values():
@@ -77,6 +80,8 @@ class Events:
                 case["pod"] = known["pod"]
         for _ in range(draw.choice((0, 1, 1, 2, 4))):
             self._mutations.change(draw, case)
+        if draw.random() < BLANK:
+            situation_blanks.add(draw, case)
         if resource == "TargetPod":
             happened = case["pod"]
         elif draw.random() < 0.3:

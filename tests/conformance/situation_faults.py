@@ -77,6 +77,12 @@ def _places(case: Json) -> Iterator[tuple[Json, str, str]]:
         yield claim["spec"], "selector", "selector"
     for capacity in case.get("csiStorageCapacities", ()):
         yield capacity, "nodeTopology", "selector"
+    for owner in (*case.get("replicaSets", ()), *case.get("statefulSets", ())):
+        yield owner["spec"], "selector", "selector"
+    for claim in case.get("resourceClaims", ()):
+        allocation = claim.get("status", {}).get("allocation") or {}
+        terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms", ())
+        yield from ((term, "", "node term") for term in terms)
     for volume in case.get("persistentVolumes", ()):
         required = volume["spec"].get("nodeAffinity", {}).get("required", {})
         yield from ((term, "", "node term") for term in required.get("nodeSelectorTerms", ()))

@@ -74,6 +74,7 @@ def test_every_decision_with_other_feature_gates_is_kube_schedulers(phases: AnyP
     assert len(findings) > len(rows)
 
 
+@pytest.mark.timeout(300)
 def test_differences_found_at_random_stay_fixed(phases: AnyPhases) -> None:
     findings = _findings(phases, FOUND)
     assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []

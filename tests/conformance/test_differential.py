@@ -15,6 +15,7 @@ from tests.conformance import (
     oracle_fixture,
     real_framework,
     shrinking,
+    situation_blanks,
     situation_crossings,
 )
 from tests.conformance.decision_phases import Phases
@@ -64,6 +65,33 @@ def test_runs_of_situations_have_feature_gates_and_use_what_belongs_to_them() ->
     for field in ("derivedAttributes", "compatibilityGroups", "nodeAllocatableResources", "skipNodeOperations"):
         assert field in text
     assert not any("featureGates" in row["case"] for row in differential.drawn(seed=2, count=9, source="preemption"))
+
+
+def test_selectors_of_every_kind_are_drawn_empty_and_absent() -> None:
+    """What is empty, and what is absent, has a meaning of its own in each field."""
+    selector = {"matchLabels": {"a": "b"}}
+    term = {"topologyKey": "zone", "labelSelector": selector}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}
+    case: Any = {
+        "pod": {"metadata": {"labels": {"a": "b"}}, "spec": {"tolerations": [{"key": "a"}], "terms": [term]}},
+        "podDisruptionBudgets": [{"spec": {"selector": selector}}],
+        "persistentVolumes": [{"spec": {"nodeAffinity": {"required": terms}}}],
+        "storageClasses": [{"provisioner": "p"}],
+        "csiStorageCapacities": [{"nodeTopology": selector}],
+        "deviceTaintRules": [{"spec": {"deviceSelector": {"driver": "d"}, "taint": {}}}],
+        "resourceSlices": [{"spec": {"nodeSelector": terms}}],
+    }
+    draw, texts = random.Random(1), []
+    for _ in range(400):
+        changed = copy.deepcopy(case)
+        situation_blanks.add(draw, changed)
+        texts.append(json.dumps(changed))
+    for field in ("labelSelector", "namespaceSelector", "selector", "required", "nodeTopology", "nodeSelector"):
+        assert any(f'"{field}": {{}}' in text for text in texts), field
+    for field in ("tolerations", "nodeSelectorTerms", "allowedTopologies", "matchExpressions"):
+        assert any(f'"{field}": []' in text for text in texts), field
+    for field in ("labels", "labelSelector", "selector", "required", "nodeTopology", "deviceSelector", "tolerations"):
+        assert any(f'"{field}":' not in text for text in texts), field
 
 
 def test_the_oracle_agrees_with_the_golden_data() -> None:

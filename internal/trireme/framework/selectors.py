@@ -3,8 +3,8 @@
 Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
 
 Also change: internal/trireme/plugins/node_affinity/args.py (rules of node selectors).
-Also change: internal/trireme/framework/label_selectors.py, internal/trireme/snapshot/node_selection.py,
-internal/trireme/plugins/volume_binding/bind.py (what each operator means).
+Also change: internal/trireme/framework/label_selectors.py, internal/trireme/snapshot/node_selection.py (what each
+operator means).
 
 Tests: tests/conformance/test_selectors.py, tests/unit/plugins/test_node_affinity.py,
 tests/unit/framework/test_label_selectors.py.

@@ -45,7 +45,7 @@ class VolumeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _VolumesOfClass:
-    """What pods of a class attach, or why that is unknown."""
+    """What pods of a class attach, and why that is unknown of one of their volumes."""
 
     attached: frozenset[Attached] = frozenset()
     error: str = ""
@@ -59,7 +59,8 @@ def new_volumes(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, c
 
     Raises: MissingClaimError, VolumeError.
     """
-    return _volumes_of(pod_class, snap, csi_node, new=True)
+    found = (_attached_by(volume, pod_class, snap, csi_node, new=True) for volume in pod_class.pod.spec.volumes)
+    return frozenset(attached for attached in found if attached is not None)
 
 
 def uses_volumes(pod: core_pb2.Pod) -> bool:
@@ -71,20 +72,17 @@ def uses_volumes(pod: core_pb2.Pod) -> bool:
     )
 
 
-def _volumes_of(
-    pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, csi_node: bool, new: bool
-) -> frozenset[Attached]:
-    """What pods of the class attach; `new`: as `new_volumes`, else as pods that are on the node already."""
-    out = set()
-    for volume in pod_class.pod.spec.volumes:
-        use = volumes_objects.claim_of_volume(pod_class.pod, volume)
-        if use is None:
-            found = _attached_inline(volume, csi_node)
-        else:
-            found = _attached_by_claim(pod_class, use, snap, csi_node, new)
-        if found is not None:
-            out.add(found)
-    return frozenset(out)
+def _attached_by(
+    volume: core_pb2.Volume, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, csi_node: bool, new: bool
+) -> Attached | None:
+    """Driver and handle of what pods of the class attach by this volume; None: nothing that counts.
+
+    `new`: as `new_volumes`, else as pods that are on the node already. Raises: MissingClaimError, VolumeError.
+    """
+    use = volumes_objects.claim_of_volume(pod_class.pod, volume)
+    if use is None:
+        return _attached_inline(volume, csi_node)
+    return _attached_by_claim(pod_class, use, snap, csi_node, new)
 
 
 def _attached_inline(volume: core_pb2.Volume, csi_node: bool) -> Attached | None:
@@ -227,7 +225,7 @@ class AttachmentIndex:
         return list(self._slots_of.get(volume, ()))
 
     def errors(self) -> dict[int, str]:
-        """By slot why the volumes of a pod there are unknown."""
+        """By slot why a volume of a pod there is unknown; it is not counted."""
         return self._errors
 
     # Following
@@ -344,11 +342,17 @@ class AttachmentIndex:
         return new
 
     def _volumes_of_class(self, pod_class: classes.PodClass) -> _VolumesOfClass:
-        """What placed pods of the class attach, or why that is unknown."""
-        try:
-            return _VolumesOfClass(_volumes_of(pod_class, self._snap, csi_node=True, new=False))
-        except VolumeError as error:
-            return _VolumesOfClass(error=str(error))
+        """What placed pods of the class attach, and why that is unknown of the first such volume."""
+        attached, problems = set(), []
+        for volume in pod_class.pod.spec.volumes:
+            try:
+                found = _attached_by(volume, pod_class, self._snap, csi_node=True, new=False)
+            except VolumeError as error:
+                problems.append(str(error))
+                continue
+            if found is not None:
+                attached.add(found)
+        return _VolumesOfClass(frozenset(attached), problems[0] if problems else "")
 
     def _slots_to_recount(self, nodes: Iterable[str], stale: set[int]) -> arrays.SlotArray:
         """The slots to recount: of changed nodes, of these nodes, and of pods of the `stale` classes."""
@@ -374,7 +378,7 @@ class AttachmentIndex:
     def attached_on(
         self, slots: arrays.SlotArray, snap: snapshot_view.SnapshotView
     ) -> tuple[dict[int, set[Attached]], dict[int, str]]:
-        """What the pods of each of these slots attach, and why it is unknown of some."""
+        """What the pods of each of these slots attach, and why it is unknown of a volume on some."""
         class_ids, on = snap.placed_pods(self._with_volumes)
         wanted = np.zeros(snap.nodes.size, dtype=np.bool_)
         wanted[slots] = True
@@ -437,7 +441,7 @@ class AdjustedAttachments:
         return [*unchanged, *(slot for slot, attached in self._attached.items() if volume in attached)]
 
     def errors(self) -> dict[int, str]:
-        """By slot why the volumes of a pod there are unknown, with the overlay's changes."""
+        """By slot why a volume of a pod there is unknown, with the overlay's changes."""
         unchanged = {slot: text for slot, text in self._index.errors().items() if slot not in self._counted}
         return unchanged | self._own_errors
 

@@ -31,13 +31,13 @@ Terms = tuple[selectors.NodeTerm, ...]
 def volume_terms(affinity: core_pb2.VolumeNodeAffinity | None) -> Terms | None:
     """The terms of a volume's node affinity, None where there is none.
 
-    A volume's terms are matched against a node's labels alone, as if it had no name: a term that demands a name matches
-    no node, and one that forbids a name forbids none.
+    A volume's terms are matched against a node's labels alone: their fields are passed over, so that a term with fields
+    alone matches every node. Source: component-helpers, nodeaffinity (nodeSelectorTerm.match).
     """
     if affinity is None or not affinity.HasField("required"):
         return None
     parsed = selectors.parse_terms(affinity.required.node_selector_terms)
-    return tuple(selectors.NodeTerm(term.requirements) for term in parsed if term.names is None)
+    return tuple(selectors.NodeTerm(term.requirements) for term in parsed)
 
 
 def allowed_terms(stated: Sequence[core_pb2.TopologySelectorTerm]) -> Terms | None:

@@ -1,5 +1,6 @@
 """What insight proposes for a pod whose claim is bound to a volume that only full nodes reach."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.helpers.phase_calls import context
@@ -17,14 +18,16 @@ def node(zone: str) -> dict[str, Any]:
     return {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "20"}, "labels": {ZONE: zone}}
 
 
-def volume_objects(bound: bool, zone: str = "a") -> list[snapshot_pb2.ClusterObject]:
-    """A volume of a zone, a claim for it and their class."""
-    terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]
+IN_ZONE_A = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}
+
+
+def volume_objects(bound: bool, terms: Sequence[dict[str, Any]]) -> list[snapshot_pb2.ClusterObject]:
+    """A volume that nodes of these terms reach, a claim for it and their class."""
     volume = {
         "metadata": {"name": "disk"},
         "spec": {
             "claimRef": {"namespace": "default", "name": "data", "uid": "data"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": list(terms)}},
         },
         "status": {"phase": "Bound"},
     }
@@ -44,10 +47,12 @@ def volume_objects(bound: bool, zone: str = "a") -> list[snapshot_pb2.ClusterObj
     ]
 
 
-async def proposals(bound: bool = True, full: int = 2) -> list[insight_pb2.Proposal]:
+async def proposals(
+    bound: bool = True, full: int = 2, terms: Sequence[dict[str, Any]] = (IN_ZONE_A,)
+) -> list[insight_pb2.Proposal]:
     """What helps a pod with the claim, where so many of the two nodes of zone a are full, and one of zone b is not."""
     insight = await SimulatedInsight(a0=node("a"), a1=node("a"), b0=node("b")).start()
-    insight.builder.apply(objects=volume_objects(bound))
+    insight.builder.apply(objects=volume_objects(bound, terms))
     insight.builder.add_class(FULL, stored(cpu="2", priority=9))
     volumes = [{"name": "scratch", "emptyDir": {}}, {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     insight.builder.add_class(WAITING, stored(cpu="1", volumes=volumes))
@@ -70,6 +75,13 @@ async def test_a_volume_that_only_full_nodes_reach_is_named() -> None:
     assert proposals_display.change_text(found) == (
         f"drop the volume of claim data, bound to disk, which 2 nodes reach ({ZONE} In (a))"
     )
+
+
+async def test_volumes_know_nodes_by_labels_alone() -> None:
+    """The filter passes over fields of terms, and the proposal counted the named node alone."""
+    named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a0"]}], **IN_ZONE_A}
+    (found,) = [each for each in await proposals(terms=[named]) if each.WhichOneof("change") == "drop_constraint"]
+    assert found.drop_constraint.bound_volume.reaching_count == 2
 
 
 async def test_the_volume_is_the_last_of_the_changes_of_the_pod() -> None:

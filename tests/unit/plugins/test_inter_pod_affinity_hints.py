@@ -59,6 +59,11 @@ BOTH = (_term({"app": "db"}), _term({"tier": "x"}))
             pod(labels={"app": "db"}), on("n", _dislikes(name="q")), None, QUEUE, id="one-that-disliked-it-left"
         ),
         pytest.param(pod(labels={"app": "web"}), on("n", _dislikes(name="q")), None, SKIP, id="one-that-did-not-left"),
+        pytest.param(_likes(_term(labelSelector={})), None, _placed({}), QUEUE, id="an-empty-selector"),
+        pytest.param(_likes({"topologyKey": "zone"}), None, _placed(), SKIP, id="no-selector"),
+        pytest.param(_dislikes(_term(labelSelector={})), _placed({}), None, QUEUE, id="an-empty-selector-of-one-left"),
+        pytest.param(_dislikes({"topologyKey": "zone"}), _placed(), None, SKIP, id="no-selector-of-one-that-left"),
+        pytest.param(pod(), on("n", _dislikes({"topologyKey": "zone"}, name="q")), None, SKIP, id="it-had-no-selector"),
         pytest.param(
             _likes(_term(namespaces=["other"])), None, _placed(namespace="other"), QUEUE, id="in-a-named-namespace"
         ),

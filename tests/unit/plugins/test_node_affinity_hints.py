@@ -46,6 +46,11 @@ UNREADABLE = pod(affinity=_affinity(_term("disk", "Near", "x"), _term("disk", "I
         pytest.param(EITHER, None, node(labels={"disk": "nvme"}), QUEUE, id="the-second-term-is-enough"),
         pytest.param(UNREADABLE, None, node(labels={"disk": "ssd"}), QUEUE, id="one-term-is-enough"),
         pytest.param(UNREADABLE, None, node(), ERROR, id="a-term-that-cannot-be-read"),
+        pytest.param(pod(affinity=_affinity()), None, node(), SKIP, id="no-terms"),
+        pytest.param(pod(affinity=_affinity({})), None, node(), SKIP, id="an-empty-term"),
+        pytest.param(
+            pod(affinity=_affinity({}, _term("a", "Exists"))), None, node(labels={"a": ""}), QUEUE, id="other"
+        ),
     ],
 )
 def test_node_affinity(waiting: Json, old: Json | None, new: Json, expected: str) -> None:
@@ -53,6 +58,12 @@ def test_node_affinity(waiting: Json, old: Json | None, new: Json, expected: str
     assert (
         Hints("NodeAffinity").about(waiting, "Node", "Add" if old is None else "UpdateNodeLabel", old, new) == expected
     )
+
+
+@pytest.mark.parametrize("terms", [[], [{}]], ids=["no-terms", "an-empty-term"])
+def test_affinity_of_the_profile_that_selects_nothing_wakes_no_pod(terms: list[Json]) -> None:
+    args = {"addedAffinity": _affinity(*terms)["nodeAffinity"]}
+    assert Hints("NodeAffinity", args=args).about(pod(), "Node", "Add", None, node()) == SKIP
 
 
 @pytest.mark.parametrize(("zone", "expected"), [("z1", QUEUE), ("z2", SKIP)], ids=["as-the-profile-asks", "not"])

@@ -132,6 +132,31 @@ def test_default_constraints_select_as_the_pods_services_do() -> None:
     assert hints.about(pod(labels={"app": "web"}), "AssignedPod", "Add", None, _placed()) == SKIP
 
 
+REPLICA_SET = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "controller": True}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param(None, SKIP, id="not-there"),
+        pytest.param({}, SKIP, id="no-selector"),
+        pytest.param({"selector": {}}, SKIP, id="an-empty-selector"),
+        pytest.param({"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}, SKIP, id="unreadable"),
+        pytest.param({"selector": {"matchLabels": {"app": "db"}}}, QUEUE, id="a-selector"),
+    ],
+)
+@pytest.mark.parametrize("services", [[], [{}], [{"selector": {}}]], ids=["no-service", "no-selector", "empty"])
+def test_default_constraints_need_a_selector(spec: Json | None, services: list[Json], expected: str) -> None:
+    """Without one they count nothing, whatever is there of services and owners."""
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    there = [entry("Service", "s", "ns", spec=each) for each in services]
+    there += [] if spec is None else [entry("ReplicaSet", "r", "ns", spec=spec)]
+    hints = Hints("PodTopologySpread", there, args={"defaultConstraints": [constraint], "defaultingType": "List"})
+    waiting = pod(labels={"app": "db"})
+    waiting["metadata"] |= REPLICA_SET
+    assert hints.about(waiting, "AssignedPod", "Delete", _placed(), None) == expected
+
+
 UNREADABLE = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
 
 

@@ -281,12 +281,22 @@ async def test_a_claim_waits_for_the_volume_that_it_was_given_too() -> None:
     ]
 
 
-async def test_a_volume_in_reach_does_not_end_the_wait() -> None:
-    """The node's labels are compared, not only looked for."""
+NAMED = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["another"]}]}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(_affinity("a"), id="its-label"),
+        pytest.param({"nodeAffinity": {"required": {"nodeSelectorTerms": [NAMED]}}}, id="names-are-passed-over"),
+    ],
+)
+async def test_a_volume_in_reach_does_not_end_the_wait(spec: Json) -> None:
+    """The node's labels are compared, not only looked for, and its name is not, as in Filter."""
     store = Store()
     pod = Pod(store, TO_BIND)
     await pod.pre_bind()
-    store.change(VOLUME, spec=_affinity("a"))
+    store.change(VOLUME, spec=spec)
     assert (await pod.pre_bind()).status.code == status_pb2.CODE_WAIT
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.helpers.hint_answers import QUEUE, SKIP, Hints, entry, pod
-from tests.helpers.volume_hint_objects import Json, csi_node, storage_class, using, volume
+from tests.helpers.volume_hint_objects import EPHEMERAL, Json, csi_node, storage_class, using, volume
+from trireme.framework import feature_gates
 
 
 def _migrated(plugins: str) -> Json:
@@ -19,6 +20,8 @@ def _capacity(**sizes: str) -> Json:
     return entry("CSIStorageCapacity", "c", "ns", storageClassName="s", **sizes)
 
 
+SILENT = entry("StorageClass", "s", volumeBindingMode="Immediate", provisioner="p")
+ALLOWS_NOTHING = {**SILENT, "allowedTopologies": [{}]}
 CSI = pod(volumes=[volume(csi={"driver": "d"})])
 
 
@@ -28,6 +31,8 @@ CSI = pod(volumes=[volume(csi={"driver": "d"})])
         pytest.param(using("c"), "StorageClass", None, storage_class(), QUEUE, id="new-class"),
         pytest.param(using("c"), "StorageClass", storage_class(), storage_class(zone="z"), QUEUE, id="topologies"),
         pytest.param(using("c"), "StorageClass", storage_class(), storage_class("X"), SKIP, id="same-topologies"),
+        pytest.param(using("c"), "StorageClass", storage_class(), ALLOWS_NOTHING, QUEUE, id="topologies-of-no-node"),
+        pytest.param(using("c"), "StorageClass", SILENT, storage_class(), SKIP, id="no-topologies-are-empty-ones"),
         pytest.param(using("c"), "CSINode", None, _migrated("a"), QUEUE, id="new-csi-node"),
         pytest.param(using("c"), "CSINode", _migrated("a"), _migrated("a,b"), QUEUE, id="migrated"),
         pytest.param(using("c"), "CSINode", _migrated("a"), _migrated("a"), SKIP, id="not-migrated"),
@@ -63,3 +68,24 @@ def test_binding(waiting: Json, kind: str, old: Json | None, new: Json, expected
     """Only storage changes that make a volume possible wake the pod."""
     action = "Add" if old is None else "Update"
     assert Hints("VolumeBinding").about(waiting, f"storage.k8s.io/{kind}", action, old, new) == expected
+
+
+@pytest.mark.parametrize(
+    ("waiting", "old", "new", "expected"),
+    [
+        pytest.param(using("c"), _driver(True), _driver(False), QUEUE, id="no-capacity-more"),
+        pytest.param(using("c"), _driver(True), _driver(None), QUEUE, id="silent-now"),
+        pytest.param(using("c"), _driver(True), None, QUEUE, id="gone"),
+        pytest.param(EPHEMERAL, _driver(True), None, QUEUE, id="claim-made-for-the-pod"),
+        pytest.param(using("c"), _driver(True), _driver(True), SKIP, id="as-before"),
+        pytest.param(using("c"), _driver(False), None, SKIP, id="gone-and-reported-none"),
+        pytest.param(CSI, _driver(True), _driver(False), SKIP, id="no-claim"),
+    ],
+)
+def test_a_driver_that_limits_no_claims_any_more_wakes_their_pods(
+    waiting: Json, old: Json, new: Json | None, expected: str
+) -> None:
+    """kube-scheduler wakes pods with inline volumes of the driver, whose capacity does not count."""
+    hints = Hints("VolumeBinding", features={feature_gates.CORRECTED: True})
+    action = "Update" if new else "Delete"
+    assert hints.about(waiting, "storage.k8s.io/CSIDriver", action, old, new) == expected

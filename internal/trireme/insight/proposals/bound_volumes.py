@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from trireme.framework import selectors
 from trireme.insight.proposals import pod_changes
+from trireme.plugin_kit import volumes_nodes
 from trireme.snapshot import node_selection, snapshot
 from trireme.v1 import core_pb2, insight_pb2, volume_proposal_pb2
 
@@ -31,10 +31,9 @@ def _bound_volume(claim: core_pb2.PersistentVolumeClaim, snap: snapshot.Snapshot
     """The claim with its volume, and where that is reached."""
     out = volume_proposal_pb2.BoundVolume(claim_name=claim.metadata.name, volume_name=claim.spec.volume_name)
     volume = snap.objects.get("persistent_volume", "", claim.spec.volume_name)
-    if volume is not None and volume.spec.node_affinity.HasField("required"):
-        required = volume.spec.node_affinity.required
-        out.required_node_affinity.CopyFrom(required)
-        terms = selectors.parse_terms(required.node_selector_terms)
+    terms = None if volume is None else volumes_nodes.volume_terms(volume.spec.node_affinity)
+    if volume is not None and terms is not None:
+        out.required_node_affinity.CopyFrom(volume.spec.node_affinity.required)
         reaching = node_selection.matches_any(snap.nodes, terms, snap.nodes.live_slots())
         out.reaching_count = int(np.count_nonzero(reaching))
     return out

@@ -67,16 +67,19 @@ class AllocatedDevices:
             del self._consumers[claimed.device], self._consumed[claimed.device]
 
 
-def claimed_devices(allocation: resource_pb2.AllocationResult, consumable: bool) -> Iterator[ClaimedDevice]:
+def claimed_devices(
+    allocation: resource_pb2.AllocationResult, consumable: bool, corrected: bool = False
+) -> Iterator[ClaimedDevice]:
     """Yield what a claim with this allocation holds of each device.
 
-    `consumable`: the gate DRAConsumableCapacity is on; without it, no device is shared.
+    `consumable`: the gate DRAConsumableCapacity is on; without it, no device is shared. `corrected`: a claim
+    that consumes less than nothing of a device holds all of it, since nobody knows what is left.
     """
     for result in allocation.devices.results:
         if result.admin_access:
             continue
         device = (result.driver, result.pool, result.device)
-        if not consumable or not result.HasField("share_id"):
+        if not consumable or not result.HasField("share_id") or (corrected and _negative_amounts(result)):
             yield ClaimedDevice(device, False, None)
         elif result.consumed_capacity:
             consumed = {
@@ -91,12 +94,16 @@ def claimed_devices(allocation: resource_pb2.AllocationResult, consumable: bool)
 def negative_consumption(allocation: resource_pb2.AllocationResult) -> str:
     """Return what is wrong with the first amount below zero that a claim with this allocation consumes; empty: none."""
     for result in allocation.devices.results:
-        for name, value in sorted(result.consumed_capacity.items()):
-            if _nanos_or_zero(value.string) < 0:
-                device = f"{result.driver}/{result.pool}/{result.device}"
-                amount = quantity.parse_quantity(value.string)
-                return f'device {device}: consumed capacity "{name}" must not be negative, got {amount}'
+        for name in _negative_amounts(result):
+            device = f"{result.driver}/{result.pool}/{result.device}"
+            amount = quantity.parse_quantity(result.consumed_capacity[name].string)
+            return f'device {device}: consumed capacity "{name}" must not be negative, got {amount}'
     return ""
+
+
+def _negative_amounts(result: resource_pb2.DeviceRequestAllocationResult) -> list[str]:
+    """The names of the capacities whose consumption is below zero."""
+    return sorted(name for name, value in result.consumed_capacity.items() if _nanos_or_zero(value.string) < 0)
 
 
 def _nanos_or_zero(text: str) -> int:

@@ -8,20 +8,17 @@ Tests: tests/conformance/test_decisions.py.
 from collections.abc import Callable, Iterable, MutableSequence, Sequence
 
 from trireme.plugins.dynamic_resources import allocator, device_request, devices, features
+from trireme.plugins.dynamic_resources.allocation_errors import AllocationError
 from trireme.v1 import core_pb2, resource_pb2
 
 _FROM_CLASS = "FromClass"
 _FROM_CLAIM = "FromClaim"
 
 
-class UnsupportedSelectorError(Exception):
-    """A slice's node selector has more terms than an allocation can state."""
-
-
 def allocation_result(
     solution: allocator.ClaimSolution, node_name: str, on: features.Features, new_share: Callable[[], str]
 ) -> resource_pb2.AllocationResult:
-    """Make the allocation that is written into the claim's status. Raises: UnsupportedSelectorError.
+    """Make the allocation that is written into the claim's status. Raises: AllocationError.
 
     `new_share` names a share of a device; devices that are taken whole get none. Fields of features that are off stay
     unset.
@@ -49,7 +46,7 @@ def allocation_result(
             result.binding_conditions.extend(selected.device.message.binding_conditions)
             result.binding_failure_conditions.extend(selected.device.message.binding_failure_conditions)
     _add_device_configurations(out, solution)
-    selector = _node_selector_of_devices(solution, node_name)
+    selector = node_selector_of_devices(solution, node_name)
     if selector is not None:
         out.node_selector.CopyFrom(selector)
     return out
@@ -89,11 +86,11 @@ def _lists_request(named: Iterable[str], request: device_request.DeviceRequest) 
     return bool({request.parent or request.name, request.full_name} & set(named))
 
 
-def _node_selector_of_devices(solution: allocator.ClaimSolution, node_name: str) -> core_pb2.NodeSelector | None:
+def node_selector_of_devices(solution: allocator.ClaimSolution, node_name: str) -> core_pb2.NodeSelector | None:
     """Return the nodes from which all devices can be used, as the allocation states them; None: all nodes.
 
-    A device of one node, or one that binds to its node, makes it this node alone. Raises: UnsupportedSelectorError for
-    a slice whose selector has several terms.
+    A device of one node, or one that binds to its node, makes it this node alone. Raises: AllocationError for a slice
+    whose selector has several terms.
     """
     term = core_pb2.NodeSelectorTerm()
     for selected in solution.selected:
@@ -106,7 +103,8 @@ def _node_selector_of_devices(solution: allocator.ClaimSolution, node_name: str)
             continue
         terms = placement.selector.node_selector_terms
         if len(terms) > 1:
-            raise UnsupportedSelectorError(f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms")
+            why = f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
+            raise AllocationError(f"create NodeSelector for claim {solution.claim.metadata.name}: {why}")
         _add_missing_requirements(terms[0].match_fields, term.match_fields)
         _add_missing_requirements(terms[0].match_expressions, term.match_expressions)
     if not term.match_fields and not term.match_expressions:

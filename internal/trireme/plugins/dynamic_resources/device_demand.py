@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trireme.framework import status
-from trireme.plugins.dynamic_resources import extended_resources, features, inventory, pod_claims
+from trireme.plugins.dynamic_resources import extended_resources, features, inventory, node_selectors, pod_claims
 from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.snapshot import classes, snapshot_view
 from trireme.v1 import resource_pb2
@@ -117,7 +117,7 @@ def _check_claim_usable(
 ) -> bool:
     """Check that a claim can be worked with; return whether pods of the group tried before it share its devices.
 
-    A claim that has its devices is not checked any further. Raises: RefusedError.
+    Of a claim that has its devices, only where these are is checked. Raises: RefusedError.
     """
     name = claim.metadata.name
     full = f"{claim.metadata.namespace}/{name}"
@@ -129,6 +129,9 @@ def _check_claim_usable(
             return True
         raise RefusedError(unusable_claim(f"resource claim {full} is in the process of being allocated", name))
     if claim.status.HasField("allocation"):
+        problem = node_selectors.terms_problem(claim.status.allocation.node_selector)
+        if problem:
+            raise RefusedError(status.error(SPEC.name, f'running PreFilter plugin "{SPEC.name}": {problem}'))
         return False
     for request in claim.spec.devices.requests:
         if request.HasField("exactly"):

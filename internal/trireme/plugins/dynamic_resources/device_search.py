@@ -19,6 +19,7 @@ from trireme.framework import pausing, status
 from trireme.plugin_api import interfaces
 from trireme.plugins.dynamic_resources import (
     allocation_errors,
+    allocation_results,
     allocator,
     device_demand,
     extended_resources,
@@ -371,6 +372,9 @@ class DeviceSearch:
         )
         try:
             solutions = search.allocate()
+            for solution in solutions or ():
+                # What an allocation cannot state is an error on every node where the devices were found.
+                allocation_results.node_selector_of_devices(solution, snap.nodes.names[slot])
         except allocation_errors.TimedOutError:
             text = f"node {snap.nodes.names[slot]}: timed out trying to allocate devices"
             return search_outcomes.SearchOutcome(refusal=self.error_outcome(text).refusal, late=True)

@@ -173,10 +173,11 @@ class DeviceInventory:
         if claim is None:
             return
         if claim.status.HasField("allocation"):
-            now = tuple(allocated_devices.claimed_devices(claim.status.allocation, self._on.consumable))
+            allocation, on = claim.status.allocation, self._on
+            now = tuple(allocated_devices.claimed_devices(allocation, on.consumable, on.corrected))
             self._held[key] = now
-            negative = allocated_devices.negative_consumption(claim.status.allocation)
-            if negative and self._on.consumable:
+            negative = allocated_devices.negative_consumption(allocation)
+            if negative and on.consumable and not on.corrected:
                 self._negative[key] = f"claim {allocation_errors.claim_name(claim)}, {negative}"
             for claimed in now:
                 self.allocated.add(claimed)

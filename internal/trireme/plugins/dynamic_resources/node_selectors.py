@@ -12,7 +12,13 @@ from trireme.v1 import core_pb2
 
 
 def selector_problem(selector: core_pb2.NodeSelector) -> str:
-    """Return why the node selector is invalid; empty if it is valid."""
+    """Return why the node selector of a slice or device is invalid; empty if it is valid."""
+    why = terms_problem(selector)
+    return f"failed to parse node selector {_go_selector_text(selector)}: {why}" if why else ""
+
+
+def terms_problem(selector: core_pb2.NodeSelector) -> str:
+    """Return why the terms of the node selector are invalid; empty if they are valid."""
     found = [
         text
         for at, term in enumerate(selector.node_selector_terms)
@@ -21,8 +27,7 @@ def selector_problem(selector: core_pb2.NodeSelector) -> str:
     if not found:
         return ""
     distinct = list(dict.fromkeys(found))
-    why = distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
-    return f"failed to parse node selector {_go_selector_text(selector)}: {why}"
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def _go_selector_text(selector: core_pb2.NodeSelector) -> str:

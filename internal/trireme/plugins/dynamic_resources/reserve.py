@@ -51,7 +51,7 @@ class DeviceReserve:
         solutions = [] if outcome is None else outcome.solutions or []
         try:
             return self._claims_to_assume(pod_class, pod, demand, snap, slot, solutions)
-        except (allocation_results.UnsupportedSelectorError, node_allocatable.NodeAllocatableError) as error:
+        except node_allocatable.NodeAllocatableError as error:
             return interfaces.ReserveResult(_reserve_error(str(error)))
 
     def _claims_to_assume(

@@ -4,7 +4,8 @@ What a pod of the class would attach is known without looking at nodes, but for 
 in-tree volumes count as their driver's. The rest is arithmetic on columns: how many volumes of the driver are attached,
 which of the pod's own are among them, and the limit.
 
-Tests: tests/conformance/test_volume_sequences.py, tests/conformance/test_decisions.py.
+Tests: tests/conformance/test_volume_sequences.py, tests/conformance/test_decisions.py,
+tests/unit/plugins/test_node_volume_limits.py.
 """
 
 from collections import Counter
@@ -13,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from trireme.framework import status
+from trireme.framework import feature_gates, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, volumes_attachments, volumes_claims, volumes_index, volumes_nodes
 from trireme.plugins.node_volume_limits.spec import SPEC
@@ -47,9 +48,14 @@ class NodeVolumeLimits:
         _DRIVER,
     )
 
-    def __init__(self, require_driver: bool) -> None:
-        """`require_driver`: refuse nodes that lack a driver which says that it must be there (VolumeLimitScaling)."""
+    def __init__(self, require_driver: bool, corrected: bool = False) -> None:
+        """`require_driver`: refuse nodes that lack a driver which says that it must be there (VolumeLimitScaling).
+
+        `corrected`: a volume that a pod on a node cannot have does not count there. Otherwise it is an error of every
+        pod with volumes.
+        """
         self._require_driver = require_driver
+        self._corrected = corrected
 
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
@@ -119,8 +125,8 @@ class NodeVolumeLimits:
     ) -> None:
         """Refuse nodes where the class's new volumes of a driver exceed its limit, in `index`.
 
-        A volume that is on the node already is not new. Where the attached volumes are unknown, a limited node is an
-        error.
+        A volume that is on the node already is not new. Where an attached volume is unknown, a limited node is an
+        error, unless that is corrected.
         """
         csi = volumes_index.volume_index_of(snap).csi
         attached = volumes_attachments.attachment_index_of(snap)
@@ -138,6 +144,8 @@ class NodeVolumeLimits:
                     self.name, _EXCEEDED, reasons=(status.Reason.of("volumeLimit", {"driver": driver}),)
                 )
                 index[subset.at[exceeded]] = table.intern(refusal)
+        if self._corrected:
+            return
         positions = dict(zip(subset.slots.tolist(), subset.at.tolist(), strict=True))
         for slot, text in attached.errors().items():
             if slot in positions and csi.limited[slot]:
@@ -172,4 +180,6 @@ class NodeVolumeLimits:
 
 def make(context: plugin_context.PluginContext) -> NodeVolumeLimits:
     """Make the plugin, by the feature gates."""
-    return NodeVolumeLimits(context.features.get("VolumeLimitScaling", True))
+    return NodeVolumeLimits(
+        context.features.get("VolumeLimitScaling", True), context.features.get(feature_gates.CORRECTED, False)
+    )

@@ -11,7 +11,6 @@ Source: pkg/scheduler/framework/plugins/volumebinding (binder.BindPodVolumes).
 
 Also change: internal/trireme/plugins/dynamic_resources/claim_api_calls.py,
 internal/trireme/bind/action_executor.py (deadlines of writes in PreBind).
-Also change: internal/trireme/framework/selectors.py (the operators).
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from typing import Any
 
 from google.protobuf import duration_pb2
 
-from trireme.framework import selectors, status
+from trireme.framework import status
 from trireme.plugin_api.api_writer import ApiWriter
 from trireme.plugin_kit import bind_phase_plugin, volumes_nodes, volumes_objects, volumes_translation
 from trireme.plugins.volume_binding import args, volume_bindings
@@ -266,10 +265,8 @@ class _PodVolumesToBind:
                 affinity = volumes_translation.translated_affinity(kind, volume)
             except volumes_translation.TranslationError as error:
                 raise _PreBindError(f"{doing}could not translate pv: {error}") from error
-        if affinity is None or not affinity.HasField("required"):
-            return
-        terms = selectors.parse_terms(affinity.required.node_selector_terms)
-        if not any(_term_matches(term, self._node_labels) for term in terms):
+        terms = volumes_nodes.volume_terms(affinity)
+        if terms is not None and not any(term.matches("", self._node_labels) for term in terms):
             name, node = volume.metadata.name, self._item.node_name
             why = "no matching NodeSelectorTerms"
             raise _PreBindError(f'pv "{name}" node affinity doesn\'t match node "{node}": {why}')
@@ -314,27 +311,3 @@ def _object_of_outcome(outcome: api_writes.Outcome) -> Mapping[str, Any]:
     if isinstance(outcome, api_writes.Refused):
         raise _PreBindError(outcome.message)
     raise _NotYetBoundError
-
-
-def _term_matches(term: selectors.NodeTerm, labels: Mapping[str, str]) -> bool:
-    """Return whether a node with these labels matches a term; one that names nodes matches none."""
-    return term.names is None and all(
-        _requirement_holds(requirement, labels.get(requirement.key)) for requirement in term.requirements
-    )
-
-
-def _requirement_holds(requirement: selectors.Requirement, value: str | None) -> bool:
-    """Return whether a label's value (None: the node lacks it) meets the requirement."""
-    match requirement.operator:
-        case selectors.EXISTS:
-            return value is not None
-        case selectors.DOES_NOT_EXIST:
-            return value is None
-        case selectors.IN:
-            return value in requirement.values
-        case selectors.NOT_IN:
-            return value not in requirement.values
-    number = None if value is None else selectors.parse_int64(value)
-    if number is None:
-        return False
-    return number > requirement.bound if requirement.operator == selectors.GREATER else number < requirement.bound

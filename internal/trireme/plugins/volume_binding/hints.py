@@ -1,24 +1,29 @@
 """What may help a pod that VolumeBinding refused.
 
-Source: pkg/scheduler/framework/plugins/volumebinding.
+Source: pkg/scheduler/framework/plugins/volumebinding. Where the departures from kube-scheduler are on, a driver that
+reports no capacity any more wakes pods with claims, and one that is gone too.
 """
 
 from collections.abc import Sequence
 
+from trireme.framework import feature_gates
 from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_all, helps_none
-from trireme.plugin_kit import volumes_events, volumes_nodes
+from trireme.plugin_kit import volumes_claims, volumes_events, volumes_nodes
 from trireme.v1 import storage_pb2
 from trireme_kube.apimachinery import quantity
 
 
 def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """VolumeBinding: what claims can be bound to, or made from, has changed, or the pod's own claim has."""
+    corrected = context.features.enabled(feature_gates.CORRECTED)
 
-    def after_csi_driver(old: storage_pb2.CSIDriver, new: storage_pb2.CSIDriver) -> ClassHint:
-        if not old.spec.storage_capacity or new.spec.storage_capacity:
+    def after_csi_driver(old: storage_pb2.CSIDriver, new: storage_pb2.CSIDriver | None) -> ClassHint:
+        if not old.spec.storage_capacity or (new is not None and new.spec.storage_capacity):
             return helps_none
+        if corrected:
+            return lambda pod_class: bool(volumes_claims.claims_of(pod_class))
         return lambda pod_class: any(
-            volume.volume_source.HasField("csi") and volume.volume_source.csi.driver == new.metadata.name
+            volume.volume_source.HasField("csi") and volume.volume_source.csi.driver == old.metadata.name
             for volume in pod_class.pod.spec.volumes
         )
 
@@ -30,7 +35,9 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         ClusterEventWithHint("PersistentVolume", ("Add", "Update")),
         ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel")),
         ClusterEventWithHint("storage.k8s.io/CSINode", ("Add", "Update"), _after_csi_node_change),
-        ClusterEventWithHint("storage.k8s.io/CSIDriver", ("Update",), after_csi_driver),
+        ClusterEventWithHint(
+            "storage.k8s.io/CSIDriver", ("Update", "Delete") if corrected else ("Update",), after_csi_driver
+        ),
         ClusterEventWithHint("storage.k8s.io/CSIStorageCapacity", ("Add", "Update"), _after_capacity_change),
     )
 

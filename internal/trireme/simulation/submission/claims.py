@@ -54,7 +54,10 @@ def _default_class(sim: simulation.Simulation) -> str:
 
 
 def _bind_at_once(sim: simulation.Simulation, claim: core_pb2.PersistentVolumeClaim) -> str:
-    """Bind the claim, if its class does not wait for pods, to the smallest volume that suits or to one that is made."""
+    """Bind the claim, if its class does not wait for pods, to the smallest volume that suits or to one that is made.
+
+    Raises: ManifestError.
+    """
     name = volumes_objects.storage_class_of_claim(claim)
     entry = sim.cache.get_object("storage_class", "", name)
     of_class = None if entry is None else entry.storage_class
@@ -83,13 +86,16 @@ def _bind_at_once(sim: simulation.Simulation, claim: core_pb2.PersistentVolumeCl
 def _smallest_volume(
     sim: simulation.Simulation, claim: core_pb2.PersistentVolumeClaim
 ) -> core_pb2.PersistentVolume | None:
-    """The volume that the controller binds: the one that is named, or the smallest that suits."""
+    """The volume that the controller binds: the named one, or the smallest that suits. Raises: ManifestError."""
     sim.publish()
     if claim.spec.volume_name:
         entry = sim.cache.get_object(_VOLUME, "", claim.spec.volume_name)
         return None if entry is None else _copy(entry.persistent_volume)
     size = volumes_objects.storage_size(claim.spec.resources.requests)
-    selector = label_selectors.parse(claim.spec.selector)
+    try:
+        selector = label_selectors.parse(claim.spec.selector)
+    except label_selectors.InvalidSelectorError as error:
+        raise manifests.ManifestError(f"spec.selector: {error}") from error
     index = volumes_index.volume_index_of(sim.snap)
     for volume in index.available_volumes(volumes_objects.storage_class_of_claim(claim), size.nanos if size else 0):
         if (

@@ -51,15 +51,15 @@ def _existence_requirement(key: str, present: bool) -> LabelPredicate:
     return lambda labels: (key in labels) is present
 
 
-def _number_requirement(key: str, operator: str, bound: int) -> LabelPredicate:
-    """Return the predicate of `key>bound` or `key<bound`; a label that is no number matches neither."""
+def _number_requirement(key: str, operator: str, bound: str) -> LabelPredicate:
+    """Return the predicate of `key>bound` or `key<bound`; what is no number matches neither."""
 
     def compare_with_bound(labels: Mapping[str, str]) -> bool:
         try:
-            value = int(labels[key])
+            value, limit = int(labels[key]), int(bound)
         except (KeyError, ValueError):
             return False
-        return value > bound if operator == ">" else value < bound
+        return value > limit if operator in (">", "Gt") else value < limit
 
     return compare_with_bound
 
@@ -74,7 +74,7 @@ def _parse_label_requirement(text: str) -> LabelPredicate:
             match["key"], "NotIn" if match["operator"] == "!=" else "In", frozenset((match["value"],))
         )
     if match := _COMPARE.match(text):
-        return _number_requirement(match["key"], match["operator"], int(match["value"]))
+        return _number_requirement(match["key"], match["operator"], match["value"])
     if match := _EXISTS.match(text):
         return _existence_requirement(match["key"], not match["absent"])
     raise api_errors.bad_request(f"unable to parse requirement: found '{text.strip()}', expected: identifier")
@@ -99,7 +99,10 @@ def parse_labels(text: str) -> LabelPredicate:
 
 
 def compile_label_selector(selector: Mapping[str, Any]) -> LabelPredicate:
-    """A metav1.LabelSelector (matchLabels, matchExpressions); the empty one matches everything."""
+    """A metav1.LabelSelector (matchLabels, matchExpressions); the empty one matches everything.
+
+    Expressions may be those of a node selector term, with Gt and Lt, as well.
+    """
     parts: list[LabelPredicate] = [
         _set_requirement(key, "In", frozenset((value,))) for key, value in (selector.get("matchLabels") or {}).items()
     ]
@@ -107,6 +110,8 @@ def compile_label_selector(selector: Mapping[str, Any]) -> LabelPredicate:
         key, operator = expression["key"], expression["operator"]
         if operator in ("In", "NotIn"):
             parts.append(_set_requirement(key, operator, frozenset(expression.get("values") or ())))
+        elif operator in ("Gt", "Lt"):
+            parts.append(_number_requirement(key, operator, *expression["values"]))
         else:
             parts.append(_existence_requirement(key, operator == "Exists"))
     if not parts:

@@ -25,17 +25,16 @@ _TOLERATIONS: tuple[Object, ...] = (
 
 
 def _matches_any_node_term(terms: Any, node: Object) -> bool:
-    """Whether the node satisfies one of the terms of a required node affinity; ignores numeric operators."""
+    """Whether the node satisfies one of the terms of a required node affinity; an empty one matches no node."""
     labels = node["metadata"].get("labels") or {}
     for term in terms:
-        supported = [one for one in term.get("matchExpressions") or () if one["operator"] not in ("Gt", "Lt")]
-        fields = term.get("matchFields") or ()
-        if not supported and not fields:
+        expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+        if not expressions and not fields:
             continue
         by_name = selectors.compile_label_selector({"matchExpressions": fields})(
             {"metadata.name": node["metadata"]["name"]}
         )
-        if by_name and selectors.compile_label_selector({"matchExpressions": supported})(labels):
+        if by_name and selectors.compile_label_selector({"matchExpressions": expressions})(labels):
             return True
     return False
 

@@ -202,6 +202,31 @@ def test_a_daemon_set_runs_on_every_node_that_it_tolerates() -> None:
     assert cluster.get(DAEMON_SETS, "agent")["status"]["numberReady"] == 3
 
 
+@pytest.mark.parametrize(
+    ("terms", "nodes"),
+    [
+        ([{}], set()),
+        ([{"matchExpressions": []}], set()),
+        ([{}, {"matchExpressions": [{"key": "gen", "operator": "Exists"}]}], {"node-1"}),
+        ([{"matchExpressions": [{"key": "gen", "operator": "Gt", "values": ["4"]}]}], {"node-1"}),
+        ([{"matchExpressions": [{"key": "gen", "operator": "Lt", "values": ["5"]}]}], set()),
+        ([{"matchExpressions": [{"key": "gen", "operator": "Lt", "values": ["many"]}]}], set()),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-0"]}]}], {"node-0"}),
+    ],
+    ids=["empty", "no-expressions", "empty-and-another", "greater", "not-less", "no-number", "field"],
+)
+def test_a_daemon_set_runs_where_its_node_affinity_says(terms: list[Object], nodes: set[str]) -> None:
+    """Its controller decides about nodes by itself."""
+    cluster = Cluster(2)
+    cluster.edit("nodes", "node-1", {"metadata": {"labels": {"gen": "5"}}})
+    agent = workload("agent")
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    agent["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": required}
+    cluster.create(DAEMON_SETS, agent)
+    cluster.run(3)
+    assert {one["spec"]["nodeName"] for one in cluster.objects("pods")} == nodes
+
+
 def test_a_job_runs_to_completion() -> None:
     """Six completions, two at a time, then Complete; the finished pods stay to be read."""
     cluster = Cluster(2, pace=KubeletPace(start=1, stop=1, run=3))

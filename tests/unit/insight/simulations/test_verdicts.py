@@ -54,6 +54,16 @@ async def judged(insight: SimulatedInsight, *manifests: Json, **scenario: Any) -
     return list(answer.verdicts)
 
 
+async def test_a_claim_whose_selector_cannot_be_read_is_refused() -> None:
+    """No API server has it; the simulation broke off."""
+    insight = await SimulatedInsight(n0="2").start()
+    data = claim("data")
+    data["spec"]["selector"] = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
+    code, said = await insight.refusal(scenario={"manifests": [data]})
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert 'spec.selector: "Near" is not a valid label selector operator' in said
+
+
 async def test_pods_that_fit_are_counted_by_node() -> None:
     insight = await SimulatedInsight(n0="2", n1="1").start()
     (found,) = await judged(insight, workload("Deployment", "web", 3))

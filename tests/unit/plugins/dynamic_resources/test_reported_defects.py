@@ -37,7 +37,9 @@ def _slice(name: str = "s", **spec: Any) -> snapshot_pb2.ClusterObject:
     return _object("ResourceSlice", {"metadata": {"name": name}, "spec": body})
 
 
-def _refusals(*slices: snapshot_pb2.ClusterObject, corrected: bool, request: Json | None = None) -> list[status.Status]:
+def _refusals(
+    *objects: snapshot_pb2.ClusterObject, corrected: bool, request: Json | None = None
+) -> list[status.Status]:
     """Why a pod with a claim for a device, or for this request, cannot be on the only node; empty: it can."""
     builder = SnapshotBuilder()
     builder.set_node("n", labels={"kubernetes.io/hostname": "n"})
@@ -45,7 +47,7 @@ def _refusals(*slices: snapshot_pb2.ClusterObject, corrected: bool, request: Jso
     claim = {"metadata": {"namespace": "default", "name": "c", "uid": "c"}, "spec": {"devices": {"requests": requests}}}
     builder.apply(
         objects=[
-            *slices,
+            *objects,
             _object("DeviceClass", {"metadata": {"name": "any"}, "spec": {}}),
             _object("ResourceClaim", claim),
         ]
@@ -60,7 +62,8 @@ def _refusals(*slices: snapshot_pb2.ClusterObject, corrected: bool, request: Jso
     plugin = device_filter.DynamicResourcesFilter(args.Args(on=features.Features(corrected=corrected)))
     pod_class, table = classes.PodClass(99, pod), interfaces.StatusTable()
     answer = plugin.pre_filter(pod_class, builder.snap, table)
-    assert answer.status is None
+    if answer.status is not None:
+        return [answer.status]
     verdicts = plugin.filter(pod_class, builder.snap, answer.state, np.array([0]), table)
     return [table.statuses[int(index) - 1] for index in verdicts.index if index != interfaces.PASSES]
 
@@ -101,6 +104,22 @@ def test_all_devices_of_a_broken_pool_are_to_be_had_on_other_nodes(size: int, st
     elsewhere = _slice("broken", nodeName="other", pool=pool, devices=twice)
     good = _slice("good", nodeName="n", devices=[{"name": "x"}])
     assert _refusals(elsewhere, good, corrected=True, request=all_devices()) == []
+
+
+def test_a_claim_that_consumes_less_than_nothing_has_its_device_and_others_are_usable() -> None:
+    """One such claim ended the attempts of all pods with claims. What is left of its device is not known."""
+    shared = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "4"}}}
+    result = {"request": "r", "driver": DRIVER, "pool": "pool-s", "device": "a", "shareID": "x"}
+    allocation = {"devices": {"results": [{**result, "consumedCapacity": {"memory": "-1"}}]}}
+    metadata = {"namespace": "default", "name": "other", "uid": "other"}
+    other = _object("ResourceClaim", {"metadata": metadata, "spec": {}, "status": {"allocation": allocation}})
+    one = _slice(nodeName="n", devices=[{"name": "a", **shared}])
+    two = _slice(nodeName="n", devices=[{"name": "a", **shared}, {"name": "b", **shared}])
+    assert _refusals(two, other, corrected=True) == []
+    assert _refusals(one, other, corrected=True)[0].code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    (error,) = _refusals(two, other, corrected=False)
+    assert error.code is status.Code.ERROR
+    assert 'consumed capacity "memory" must not be negative' in error.message
 
 
 @pytest.mark.parametrize("consumed", [{}, {"memory": 1}], ids=["no-capacity", "capacity"])
