@@ -151,11 +151,10 @@ class GroupTransitions:
             self.enter(group, self.reentry_destination(group), ADDED, now)
 
     def wait_for_tree(self, group: QueuedPodGroupInfo, now: float) -> None:
-        """The members of a group without a tree wait for it."""
-        if group.tree is None:
-            state = WaitingForGroup(self._registry.missing_text(group))
-            for pod in group.waiting.values():
-                self._set_member_state(pod, state, CHANGED, now)
+        """The waiting members of a group have no tree, and wait for it."""
+        state = WaitingForGroup(self._registry.missing_text(group))
+        for pod in group.waiting.values():
+            self._set_member_state(pod, state, CHANGED, now)
         self.update_waiting_since(group, now)
 
     def recheck_gate(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
