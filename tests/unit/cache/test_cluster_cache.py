@@ -228,6 +228,30 @@ def test_a_heartbeat_is_no_change_of_where_pods_fit() -> None:
     assert followed.cache.revision == revision
 
 
+def test_what_is_seen_again_as_it_was_is_no_change() -> None:
+    """Informers list everything again now and then: all of the cluster would go to the replicas."""
+    followed = Followed()
+    followed.show_pod("on-n0", "n0", metadata={"resourceVersion": "1"})
+    assert followed.cache.set_node(node_of("n0", labels={"a": "b"})) == (True, node_of("n0"))
+    assert followed.cache.set_node(node_of("n2")) == (True, None)
+    followed.take()
+    revision = followed.cache.revision
+    followed.show_pod("on-n0", "n0", metadata={"resourceVersion": "2"})
+    assert followed.cache.set_node(node_of("n2")) == (False, node_of("n2"))
+    assert not followed.cache.has_changes
+    assert followed.cache.revision == revision
+
+
+def test_all_pods_of_a_node_go_and_come_with_it() -> None:
+    followed = Followed()
+    followed.show_pod("beside", "n0")
+    before = followed.seen()
+    followed.cache.remove_node("n0")
+    assert [uid for uid, *_ in followed.seen()[0]] == ["on-n1"]
+    followed.cache.set_node(node_of("n0"))
+    assert followed.seen() == before
+
+
 @pytest.mark.parametrize("version", ["x", "²", "9" * 5000], ids=["word", "superscript", "endless"])
 def test_a_node_whose_version_is_no_number_is_no_older_one(version: str) -> None:
     """One odd node would end the informer, and the frontend with it."""
