@@ -151,3 +151,127 @@ async def test_nodes_are_listed_for_members_whose_claims_keep_them_away(
         for member in request.tried:
             assert [each.plugin for each in member.columns.statuses] == [each.plugin for each in statuses]
     assert request.cycle.profile == PROFILE
+
+
+def _in_racks(rooms: tuple[int, ...], kinds: str, racks: str = "ab", **more: Any) -> Cluster:
+    """A gang of a pod of each kind that goes to one rack of those of the nodes, the last one if several take it."""
+    cluster = Cluster(rooms, racks=list(racks), topology=True, **more)
+    cluster.totals = list(range(len(set(racks))))
+    group = pod_group("g", len(kinds))
+    group.spec.scheduling_constraints.topology.add(key="rack")
+    cluster.group(group)
+    for number, kind in enumerate(kinds):
+        cluster.add(f"p{number}", "g", kind, now=T0 + number)
+    return cluster
+
+
+@pytest.mark.parametrize("kinds", ["aa", "ab"])
+@pytest.mark.parametrize("reserving", [False, True])
+async def test_in_the_chosen_placement_members_are_placed_by_what_the_cluster_is_then(
+    kinds: str, reserving: bool
+) -> None:
+    """Each class is bound by its own cycle, and what Reserve took for a member is not free for the next one."""
+    cluster = _in_racks((2, 2), kinds)
+    cluster.reserving = reserving
+    await cluster.run()
+    assert cluster.nodes == {"p0": "n1", "p1": "n1"}
+    assert cluster.started == ([["p0", "p1"]] if kinds == "aa" else [["p0"], ["p1"]])
+    assert [cycle.pod_class for cycle in cluster.binding_cycles] == sorted({1, len(set(kinds))})
+    tried = max(generation for generation, _ in cluster.reserved_at[:2]) if reserving else 0
+    assert all(cycle.generation > tried for cycle in cluster.binding_cycles)
+    if reserving:
+        (first, of_first), (second, of_second) = cluster.reserved_at[-2:]
+        assert (of_first, of_second) == (["p0"], ["p1"])
+        assert first < second
+
+
+def _lose_node(cluster: Cluster) -> None:
+    cluster.cache.remove_node("n1")
+
+
+@pytest.mark.parametrize("change", [_lose_node, _bound], ids=["the node is gone", "a member is bound"])
+@pytest.mark.parametrize("kinds", ["aa", "ab"])
+async def test_a_placement_that_does_not_hold_any_more_places_nobody(
+    change: Callable[[Cluster], None], kinds: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = _in_racks((2, 2), kinds)
+    score = cluster.score_pod_group_placements
+
+    async def then_change(request: Any) -> Any:
+        scored = await score(request)
+        change(cluster)
+        return scored
+
+    monkeypatch.setattr(cluster, "score_pod_group_placements", then_change)
+    await cluster.run()
+    assert cluster.started == []
+    assert set(cluster.nodes) == ({"p1"} if change is _bound else set())
+    ((_, reason, text),) = cluster.conditions
+    why = "pod ns/p1 is on a node already" if change is _bound else "node n1 is gone"
+    assert (reason, why in text) == ("SchedulerError", True)
+
+
+async def test_a_member_that_fails_by_error_ends_the_trial_and_those_behind_it_fail_with_the_group() -> None:
+    cluster = Cluster([4])
+    cluster.reserving, cluster.reserve_code = True, status_pb2.CODE_ERROR
+    cluster.unreservable = {"p1", "p3"}
+    cluster.group(pod_group("g", 1))
+    for number in range(4):
+        cluster.add(f"p{number}", "g", "k", now=T0 + number)
+    await cluster.run()
+    assert cluster.nodes == {}
+    with_group = 'parent pod group "g" encountered an error'
+    assert [cluster.text(f"p{number}") for number in (0, 2, 3)] == [with_group] * 3
+    assert cluster.text("p1") != with_group
+
+
+def _preempting(cluster: Cluster, *victims: tuple[int, ...]) -> None:
+    """Each of these victims has a pod on each of the slots; all of them may go, and the room is there without them."""
+
+    async def list_victims(_: Any) -> filter_phase_pb2.ListPodGroupVictimsResponse:
+        pods = [[filter_phase_pb2.VictimPod(slot=slot) for slot in slots] for slots in victims]
+        listed = [filter_phase_pb2.Victim(pods=each, of_group=True) for each in pods]
+        for name in cluster.room:
+            cluster.room[name] += 9
+        return filter_phase_pb2.ListPodGroupVictimsResponse(victims=listed)
+
+    cluster.list_pod_group_victims = list_victims  # type: ignore[method-assign]
+    cluster.reprieve = lambda _: filter_phase_pb2.ReprievePodGroupVictimsResponse(
+        status=status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE)
+    )
+
+
+async def test_victims_that_go_for_a_member_cost_the_next_ones_nothing() -> None:
+    """The first one is tried alone, as its node costs; the others by one call."""
+    cluster = Cluster([0], post_filters=("DefaultPreemption",))
+    _preempting(cluster, (0,))
+    cluster.group(pod_group("g", 4))
+    for number in range(4):
+        cluster.add(f"p{number}", "g", "k", now=T0 + number)
+    await cluster.run()
+    assert [count for call, _, count in cluster.asked if call == "place"] == [1, 3]
+    assert cluster.nodes == {}
+
+
+async def test_victims_cost_again_in_each_placement() -> None:
+    """Those of a group of pods that is on nodes of both racks went for the members in the other one."""
+    cluster = _in_racks((0, 0), "kkk", post_filters=("DefaultPreemption",))
+    _preempting(cluster, (0, 1))
+    await cluster.run()
+    assert [count for call, _, count in cluster.asked if call == "place"] == [1, 2, 1, 2]
+    assert cluster.nodes == {}
+
+
+async def test_members_that_cannot_be_read_fail_without_a_call() -> None:
+    cluster = Cluster([4])
+    cluster.group(pod_group("g", 1))
+    for name in ("p0", "p1"):
+        cluster.add(name, "g", "k")
+        pod = _member(cluster, name)
+        pod.record = pod.record._replace(
+            class_id=0, pod=dataclasses.replace(pod.record.pod, class_id=0, invalid="spec.x: bad")
+        )
+    await cluster.run()
+    assert cluster.asked == []
+    reasons = {cluster.failures[name].reasons[0].code for name in ("p0", "p1") if cluster.failures[name].reasons}
+    assert (cluster.failures.keys(), cluster.nodes, reasons) == ({"p0", "p1"}, {}, {"podInvalid"})
