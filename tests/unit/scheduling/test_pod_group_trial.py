@@ -235,7 +235,7 @@ def _preempting(cluster: Cluster, *victims: tuple[int, ...]) -> None:
             cluster.room[name] += 9
         return filter_phase_pb2.ListPodGroupVictimsResponse(victims=listed)
 
-    cluster.list_pod_group_victims = list_victims  # type: ignore[method-assign]
+    cluster.list_pod_group_victims = list_victims  # type: ignore[method-assign, assignment]
     cluster.reprieve = lambda _: filter_phase_pb2.ReprievePodGroupVictimsResponse(
         status=status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE)
     )
@@ -274,4 +274,4 @@ async def test_members_that_cannot_be_read_fail_without_a_call() -> None:
     await cluster.run()
     assert cluster.asked == []
     reasons = {cluster.failures[name].reasons[0].code for name in ("p0", "p1") if cluster.failures[name].reasons}
-    assert (cluster.failures.keys(), cluster.nodes, reasons) == ({"p0", "p1"}, {}, {"podInvalid"})
+    assert (set(cluster.failures), cluster.nodes, reasons) == ({"p0", "p1"}, {}, {"podInvalid"})
