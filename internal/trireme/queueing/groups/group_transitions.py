@@ -72,8 +72,6 @@ class GroupTransitions:
             self._transitions.count_rejectors(pod, -1)
         self._registry.drop_member(uid)
         self.caller.drop_call(group.calls, uid)
-        if group.blocker is pod:
-            group.blocker = None
         self.end_member(pod, now, cause)
 
     def end_member(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
