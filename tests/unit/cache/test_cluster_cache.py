@@ -187,6 +187,32 @@ def test_a_pod_and_a_nomination_that_were_known_before_their_node_are_on_it_once
     assert not followed.snap.nominations
 
 
+def test_a_pod_that_was_not_hidden_is_not_shown_again() -> None:
+    """Its former row would stay with the replicas, and it would count twice."""
+    followed = Followed()
+    before = followed.seen()
+    followed.cache.show_to_replicas(["on-n0", "nobody"])
+    assert not followed.cache.has_changes
+    assert followed.seen() == before
+
+
+def test_all_claims_of_a_pod_are_counted() -> None:
+    followed = Followed()
+    claims = []
+    for name, cpus in (("c", "2"), ("d", "3")):
+        counted = core_pb2.NodeAllocatableResourceClaimStatus(resource_claim_name=name)
+        counted.overhead.add(name="cpu").per_pod.string = cpus
+        claims.append(counted)
+    found = set()
+    for number, some in enumerate(([], claims[:1], claims[1:], claims)):
+        followed.assume(f"p{number}", "n0")
+        followed.cache.count_claim_resources(f"p{number}", some)
+        placed = followed.cache.pod(f"p{number}")
+        assert placed is not None
+        found.add(placed.class_id)
+    assert len(found) == 4
+
+
 def test_a_hidden_pod_that_goes_meanwhile_is_not_shown_again() -> None:
     followed = Followed()
     followed.cache.hide_from_replicas(["on-n0"])

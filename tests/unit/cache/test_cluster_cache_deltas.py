@@ -252,6 +252,19 @@ def test_a_trial_that_no_follower_knows_of_needs_no_end(dropped: bool) -> None:
     assert _taken(cache) == []
 
 
+def test_a_trial_that_ends_between_two_of_its_deltas_is_ended_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replicas would not count what is assumed from then on."""
+    monkeypatch.setattr(delta_chunks, "CHUNK_BYTES", 1)
+    cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
+    cache.begin_trial()
+    for name in ("a", "b"):
+        cache.set_node(core_pb2.Node(metadata={"name": name}))
+    first = cache.take_delta()
+    assert first is not None
+    cache.end_trial()
+    assert [trial for *_, trial in _taken(cache)] == [True, False]
+
+
 @pytest.mark.parametrize("sizes", [(), (1, 2, 3), (9, 1), (10,), (11,), (11, 11), (1, 11, 1), (5, 5, 5, 1), (0, 12)])
 def test_deltas_are_filled_up_in_order_and_none_is_empty(
     sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
