@@ -25,7 +25,7 @@ def _tried(
     q = queue(registrations or (EventRegistration("Fit", NODE_ADD), EventRegistration("Wait", POD_DELETE)))
     for number, (name, class_id) in enumerate(pods):
         q.add(record(name, class_id), T0 + number)
-    tried = []
+    tried: list[Any] = []
     while (batch := q.pop(T0 + 10, 8)) is not None:
         tried += batch.pods  # type: ignore[union-attr]
     return q, sorted(tried, key=lambda pod: pod.key)
