@@ -346,3 +346,10 @@ async def test_a_replica_is_in_step_once_it_has_the_full_sync_though_more_was_se
             pass
         assert setting.link.in_step
         assert setting.link.statistics().acknowledged == 3
+
+
+async def test_a_wait_after_a_failure_ends_with_a_change_of_the_configuration_alone() -> None:
+    setting = Setting()
+    assert await setting.link._restarted_within(0.01) is False
+    setting.link._restarting.set()
+    assert await setting.link._restarted_within(DEADLINE) is True
