@@ -315,7 +315,7 @@ async def test_a_link_remembers_the_capacities_of_the_classes_used_last() -> Non
 
 @pytest.mark.parametrize("how", ["ended", "configuration", "configuration on the same stream"])
 async def test_what_a_replica_has_is_forgotten_with_its_stream(how: str) -> None:
-    """It begins anew: a patch to capacities of before would be one to nothing."""
+    """It begins anew, and could not apply a patch to earlier capacities."""
     async with running() as setting:
         stream = await setting.in_step()
         setting.link.note_capacities(("default-scheduler", 1), 7)

@@ -1,4 +1,4 @@
-"""What calls of a plugin tell of its health: which RPCs are not called, since when, and why."""
+"""How calls of a plugin show whether it is healthy: which RPCs are not called, since when, and why."""
 
 import logging
 

@@ -267,7 +267,7 @@ async def test_a_pod_that_cannot_be_read_fails_without_a_call() -> None:
 
 @pytest.mark.parametrize("how", ["assumed", "deleted"])
 async def test_a_pod_that_has_a_node_or_is_gone_by_now_is_not_placed(how: str) -> None:
-    """An attempt at it would end by an error, and be tried again for ever."""
+    """Each attempt at it would end by an error, and be repeated."""
     cluster = Batches((2,))
     cluster.pod("p", "k")
     record = cluster.record("p")
