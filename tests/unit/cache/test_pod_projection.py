@@ -62,7 +62,7 @@ def _pod(metadata: Json | None = None, spec: Json | None = None, status: Json | 
     ],
 )
 def test_what_is_a_pods_own_is_not_in_its_base(changes: Json, field: str, value: object) -> None:
-    """Otherwise each pod is a class of its own, or two different pods look alike."""
+    """Each pod would be a class of its own, or two different pods would look alike."""
     parsed = pod_projection.parse(_pod(**changes))
     assert getattr(parsed, field) == value
     assert parsed.base == pod_projection.parse(_pod()).base

@@ -48,7 +48,7 @@ def test_a_plugin_that_responds_is_there(rejected: bool) -> None:
     assert (health.answered, health.failed) == ((0, 10) if rejected else (5, 5))
 
 
-def test_the_probe_after_an_opening_closes_the_breaker_with_what_was_said_of_it() -> None:
+def test_a_probe_that_is_answered_closes_the_breaker() -> None:
     clock = Clock(100.0)
     health = _health(clock)
     _fail(health, "Score", 2)
