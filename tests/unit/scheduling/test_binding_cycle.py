@@ -451,6 +451,17 @@ def test_a_pod_that_an_extender_bound_is_reported_and_notified_as_others(
     assert extended.frontend.scheduling.binding.binding_count == 0
 
 
+def test_a_pod_that_an_ignorable_extender_fails_to_bind_is_bound_without_it(extended: World) -> None:
+    extended.create("p", 1)
+    _answer_until(extended, "ExtenderBind")
+    assert "Bind" not in extended.pending_rpcs()
+    extended.answer(extended.pending_calls[0], "down")
+    assert "Bind" in extended.pending_rpcs()
+    extended.answer_all()
+    assert extended.api.pods["p"]["spec"]["nodeName"] == "n0"
+    assert extended.frontend.scheduling.binding.binding_count == 0
+
+
 @pytest.mark.parametrize("leads", [True, False])
 def test_a_pod_that_an_extender_only_says_it_bound_is_requeued_while_this_frontend_leads(
     extended: World, leads: bool
