@@ -268,6 +268,36 @@ def test_what_is_seen_again_as_it_was_is_no_change() -> None:
     assert followed.cache.revision == revision
 
 
+@pytest.mark.parametrize(
+    ("uid", "version", "taken"),
+    [("a", "8", True), ("a", "7", True), ("a", "6", False), ("b", "8", True), ("b", "6", True)],
+)
+def test_only_an_older_version_of_the_same_node_is_not_taken(uid: str, version: str, taken: bool) -> None:
+    """A node that was made again has any version; the same version may show more than before."""
+    followed = Followed()
+
+    def node(uid: str, version: str, **more: Any) -> core_pb2.Node:
+        made = node_of("n0", **more)
+        made.metadata.uid, made.metadata.resource_version = uid, version
+        return made
+
+    followed.cache.set_node(node("a", "7"))
+    assert followed.cache.set_node(node(uid, version, labels={"a": "b"}))[0] is taken
+    stored = followed.cache.node("n0")
+    assert stored is not None
+    assert ("a" in stored.metadata.labels) is taken
+
+
+def test_the_last_chunk_of_a_full_sync_and_no_other_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica answers nothing before it, and with half a cluster after an earlier one."""
+    monkeypatch.setattr(delta_chunks, "CHUNK_BYTES", 1)
+    chunks = list(Followed().cache.full_sync())
+    assert len(chunks) > 3
+    assert [chunk.partial for chunk in chunks] == [True] * (len(chunks) - 1) + [False]
+    assert [chunk.reset for chunk in chunks] == [True] + [False] * (len(chunks) - 1)
+    assert len({chunk.to_generation for chunk in chunks}) == 1
+
+
 def test_all_pods_of_a_node_go_and_come_with_it() -> None:
     followed = Followed()
     followed.show_pod("beside", "n0")
