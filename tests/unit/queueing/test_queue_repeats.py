@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers import pod_group_builders as groups
 from tests.helpers.queue_builders import NODE_ADD, T0, fail, parked, place, pod, popped, queue, record
+from trireme.queueing.hints.queueing_hint_map import HintAnswer
+from trireme.queueing.remote_calls import CallQueueingHint
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import Active, BackOff, Done, Gated, InFlight, QueueState, Unschedulable
 
@@ -134,3 +136,26 @@ def test_a_pod_group_that_moves_to_another_tree_takes_its_own_placed_members_alo
     trees = {name: q.groups.group_of_member(f"uid-{name}-waits") for name in ("moves", "stays")}
     found = {name: dict(tree.placed) for name, tree in trees.items() if tree is not None}
     assert found == {"moves": {"uid-moves-placed": "moves"}, "stays": {"uid-stays-placed": "stays"}}
+
+
+@pytest.mark.parametrize("answers", [None, [], [HintAnswer.SKIP] * 2], ids=["none", "too few", "too many"])
+def test_a_hint_without_one_answer_for_each_pod_wakes_its_pods(answers: list[HintAnswer] | None) -> None:
+    """Nobody knows whether the event helps them: an attempt in vain is better than a pod that sleeps on."""
+    q = parked("p", "Far")
+    (call,) = q.on_event(NODE_ADD, None, object(), T0 + 5)
+    assert isinstance(call, CallQueueingHint)
+    q.hint_answered(call.call_id, answers, T0 + 6)
+    assert place(q, "p") in (Active, BackOff)
+    q.hint_answered(call.call_id, [HintAnswer.SKIP], T0 + 7)  # it is not open any more
+
+
+def test_a_nominated_member_that_is_classified_again_counts_by_its_new_class() -> None:
+    q = groups.grouping_queue()
+    groups.of_three(q)
+    assert q.groups is not None
+    group = q.groups.group_of_member("uid-p0")
+    assert group is not None
+    q.nominator.nominate(group.members["uid-p0"].record, "n0")
+    q.reclassify("ns/p0", "uid-p0", 7)
+    assert [nominated.class_id for nominated in q.nominator.pods_for("n0")] == [7]
+    assert group.members["uid-p0"].record.class_id == 7
