@@ -88,6 +88,7 @@ class Cluster:
         self.started: list[list[str]] = []
         #: Those that are being bound, and what Reserve made of them.
         self.binding: dict[str, AssumedPod] = {}
+        self.binding_cycles: list[cycle_pb2.Cycle] = []
         self.preempting: list[bind_pb2.Action] = []
         #: The nodes that a group preempted for.
         self.room_made_on: frozenset[str] = frozenset()
@@ -361,6 +362,7 @@ class _Binding:
         self._cluster = cluster
 
     def start(self, cycle: cycle_pb2.Cycle, assumed: Any) -> None:
+        self._cluster.binding_cycles.append(cycle)
         self._cluster.started.append([one.pod.key.removeprefix("ns/") for one in assumed])
         self._cluster.binding.update({one.pod.key.removeprefix("ns/"): one for one in assumed})
 

@@ -12,8 +12,8 @@ does not depend on the encoding of the pod.
 Also change: internal/trireme/snapshot/pods.py, internal/trireme/sdk/cluster_state.py (bits of a pod's flags).
 Also change: protos/trireme/v1/projection.proto (the messages).
 
-Tests: tests/unit/cache/test_pod_fields_of_specs.py, tests/unit/cache/test_malformed_pods.py,
-tests/unit/plugins/test_deferred_pod_scheduling.py.
+Tests: tests/unit/cache/test_pod_projection.py, tests/unit/cache/test_pod_fields_of_specs.py,
+tests/unit/cache/test_malformed_pods.py, tests/unit/plugins/test_deferred_pod_scheduling.py.
 """
 
 import contextlib

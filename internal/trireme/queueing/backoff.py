@@ -42,8 +42,7 @@ class BackoffPolicy:
         """The wait after so many failures in a row; a group of `size` pods may wait √size times the maximum."""
         if not failures:
             return 0.0
-        maximum = self.maximum * math.sqrt(size) if size > 1 else self.maximum
-        return min(maximum, self.initial * 2 ** min(failures - 1, _MAX_DOUBLINGS))
+        return min(self.maximum * math.sqrt(size), self.initial * 2 ** min(failures - 1, _MAX_DOUBLINGS))
 
     def expiry(self, entity: QueuedEntity, size: int = 1) -> float:
         """When the back-off ends; 0: there is none.

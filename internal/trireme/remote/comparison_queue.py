@@ -3,7 +3,7 @@
 No call of the scheduler waits for it. A class that waits already is compared once; if too many wait, it is left out and
 counted, so that a slow plugin costs memory for `MAX_WAITING` names and nothing else.
 
-Tests: tests/contract/test_plugin_shadow.py.
+Tests: tests/unit/remote/test_comparison_queue.py, tests/contract/test_plugin_shadow.py.
 """
 
 import asyncio

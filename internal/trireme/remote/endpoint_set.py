@@ -6,7 +6,8 @@ of them; a name is looked up again while calls are made, and an address that is 
 Also change: internal/trireme/config/addresses.py,
 internal/trireme/frontend/phase_clients/endpoints.py (the form of addresses).
 
-Tests: tests/contract/test_plugin_replicas.py, tests/unit/remote/test_hedging.py.
+Tests: tests/unit/remote/test_endpoint_set.py, tests/contract/test_plugin_replicas.py,
+tests/unit/remote/test_hedging.py.
 """
 
 import asyncio

@@ -4,7 +4,8 @@ Requests and responses stay messages here, because bind forwards them.
 
 Also change: protos/trireme/v1/bind.proto (the service).
 
-Tests: tests/contract/test_bind_remote.py, tests/contract/test_plugin_sdk_binding.py.
+Tests: tests/unit/remote/test_remote_bind.py, tests/contract/test_bind_remote.py,
+tests/contract/test_plugin_sdk_binding.py.
 """
 
 import dataclasses

@@ -5,7 +5,7 @@ Score's deadline. A plugin that is down fails in all its RPCs.
 
 Also change: internal/trireme/phases/phase_metrics.py (states of answers in metrics).
 
-Tests: tests/contract/test_plugin_client.py.
+Tests: tests/unit/remote/test_remote_health.py, tests/contract/test_plugin_client.py.
 """
 
 import datetime

@@ -1,6 +1,6 @@
 """What remote plugins answer about several pods at once, read by the plugin's failure policy.
 
-Tests: tests/contract/test_bind_remote.py.
+Tests: tests/unit/remote/test_remote_bind.py, tests/contract/test_bind_remote.py.
 """
 
 from collections.abc import Sequence

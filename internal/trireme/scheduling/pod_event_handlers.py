@@ -227,8 +227,7 @@ class PodEventHandlers:
         """
         known = self._deferred_resizes.get(parsed.uid)
         if not parsed.deferred or parsed.scheduler_name not in self.profiles:
-            if known is not None:
-                self._remove_deferred_resize(parsed.uid)
+            self._remove_deferred_resize(parsed.uid)
             return
         # It is scheduled alone, not with its group.
         alone = parsed._replace(base=pod_projection.unique_base_of_deferred_resize(parsed), group="")
@@ -306,7 +305,6 @@ class PodEventHandlers:
         self._drop_pending(uid)
         # An assumed pod too: if it was bound before it was deleted, no event will show that any more.
         placed = self._cache.pod(uid)
-        resized = self._deferred_resizes.get(uid)
         if placed is not None:
             pod = self._registry[placed.class_id].pod
             gone = PodInEvent(pod, placed.key, uid, placed.node_name, "")
@@ -314,8 +312,7 @@ class PodEventHandlers:
             self._cache.remove_pod(uid)
             self._notifier.member_removed(uid)
             self._notifier.notify_of_event(cluster_event.ASSIGNED_POD_DELETE, gone, None)
-        if resized is not None:
-            self._remove_deferred_resize(uid)
+        self._remove_deferred_resize(uid)
 
     def _drop_pending(self, uid: str) -> None:
         """Drop a pod that is deleted, or no longer ours, if it is pending: from the queue, and from all that waits."""

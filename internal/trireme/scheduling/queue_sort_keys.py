@@ -88,7 +88,7 @@ class QueueSortKeys:
         """
         before, self._plugin = self._plugin, plugin
         same, self._basis = basis is not None and basis == self._basis, basis
-        if same and not anew and before is not None and plugin is not None:
+        if same and not anew:
             return
         self._epoch += 1
         self._failed.clear()

@@ -9,7 +9,8 @@ these alone, in one call, and pods whose places are known by speculation need no
 Batches of several classes whose pods take nothing but resources from each other are placed in turn, by one call of each
 phase for all of them (`batches_in_turn`).
 
-Tests: tests/unit/scheduling/test_batches_in_turn.py, tests/unit/scheduling/test_speculation.py.
+Tests: tests/unit/scheduling/test_scheduling_cycle_batches.py, tests/unit/scheduling/test_batches_in_turn.py,
+tests/unit/scheduling/test_speculation.py.
 """
 
 import logging
@@ -80,7 +81,7 @@ class SchedulingCycle:
         taken = 0
         for (class_id, _), choice in zip(ahead.classes, choices, strict=False):
             wanted = len(choice.placed.slots)
-            if choice.placed.failure is not None or not wanted or not self._is_next(ahead.profile, class_id):
+            if not wanted or not self._is_next(class_id):
                 break
             # Their attempt began with the call.
             batch = self._queue.pop(started, wanted)
@@ -98,12 +99,10 @@ class SchedulingCycle:
         self._in_turn.note_placed(len(ahead.classes), taken)
         return taken
 
-    def _is_next(self, profile: str, class_id: int) -> bool:
+    def _is_next(self, class_id: int) -> bool:
         """Whether the next batch of the queue is still of the class, and may be placed in turn."""
         ahead = self._queue.peek_next_batch()
-        if ahead is None or not self._in_turn.may_take_part(ahead):
-            return False
-        return ahead.head.record.profile == profile and ahead.key == class_id
+        return ahead is not None and ahead.key == class_id and self._in_turn.may_take_part(ahead)
 
     def _begin(self, batch: scheduling_queue.PodBatch) -> list[queued_pod.QueuedPodInfo]:
         """The pods of the batch that are to be tried; the attempts of the others end."""

@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers import virtual_time
 from tests.helpers.held_entries import held_entries
-from trireme.bind.binding_retries import BOUND, POST_DEADLINE_SECONDS, READ_BACK
+from trireme.bind.binding_retries import BOUND, POST_DEADLINE_SECONDS, READ_BACK, SETTLE_SECONDS, WAITS_SECONDS
 from trireme.bind.binding_writer import BindingWriter
 from trireme.bind.call_results import WAITING_LIMIT, BusyError
 from trireme.bind.work_in_flight import WorkInFlight
@@ -398,3 +398,38 @@ def test_several_calls_together_keep_within_the_bound() -> None:
         assert len(setup.pods.posts) == 12
 
     run(main, concurrency=2)
+
+
+def test_a_pod_that_was_read_unbound_is_posted_again_after_a_wait() -> None:
+    async def main(setup: _Setup) -> None:
+        setup.pods.answers["u1"] = [api_writes.Uncertain("late")] * 3
+        setup.pods.readings["u1"] = [api_writes.Unbound("no node")] * 3
+        started = setup.clock()
+        assert await setup.bind([target("u1")]) == [BOUND]
+        assert len(setup.pods.posts) == 4
+        assert setup.clock() - started == pytest.approx(sum(WAITS_SECONDS) + 7 * setup.pods.seconds)
+
+    run(main)
+
+
+def test_closing_waits_for_bindings_and_then_interrupts_them() -> None:
+    """An interrupted one may have taken effect: its outcome is unknown, and a new leader waits for it."""
+
+    async def main(setup: _Setup) -> None:
+        await setup.binder.close(1.0)
+        first = asyncio.create_task(setup.bind([target("u1")]))
+        await asyncio.sleep(0)
+        started = setup.clock()
+        await setup.binder.close(10.0)
+        assert setup.clock() - started == pytest.approx(setup.pods.seconds)
+        assert await first == [BOUND]
+        setup.pods.seconds = 5.0
+        late = asyncio.create_task(setup.bind([target("u2")]))
+        await asyncio.sleep(0)
+        await setup.binder.close(1.0)
+        assert await late == [api_writes.Uncertain("the binding was interrupted")]
+        patience = await setup.in_flight.until_drained(Leader("", 8), 0.0)
+        assert patience == pytest.approx(POST_DEADLINE_SECONDS + SETTLE_SECONDS - 1.0)
+        setup.pods.seconds = 0.01
+
+    run(main)

@@ -57,6 +57,21 @@ def run(main: Callable[[_Setup], Awaitable[None]]) -> None:
     virtual_time.run(inner)
 
 
+@pytest.mark.parametrize("claim", [EpochClaim(100, B.holder), EpochClaim(100, A.holder, "another scheduler")])
+def test_who_claims_the_epoch_of_the_holder_is_not_trusted_for_that(claim: EpochClaim) -> None:
+    """The Lease is read again, and says who holds it."""
+
+    async def main(setup: _Setup) -> None:
+        await setup.leadership.admit(A, 10.0)
+        setup.found = lease("host-c_1")
+        await setup.refused(claim)
+        if not claim.scheduler_id:
+            assert setup.readings == 2
+            assert (await setup.leadership.admit(A, 10.0)).active, "what was read of the holder is still trusted"
+
+    run(main)
+
+
 def test_the_holder_is_admitted_after_one_reading() -> None:
     """The Lease is read for the first call of an epoch, and not for those that follow at once."""
 

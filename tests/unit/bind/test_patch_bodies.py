@@ -64,6 +64,27 @@ def test_a_condition_without_a_time_gets_the_present() -> None:
     assert patch_bodies.condition_patch(wanted, NOW)["status"]["conditions"][0]["lastTransitionTime"] == NOW
 
 
+def test_the_patch_of_a_groups_condition() -> None:
+    condition = bind_pb2.SetGroupCondition().condition
+    condition.type, condition.status, condition.reason, condition.message = "PodGroupScheduled", "False", "Why", "no"
+    condition.observed_generation = 3
+    condition.last_transition_time.seconds = 1_767_323_045
+    assert patch_bodies.group_condition_patch(bind_pb2.SetGroupCondition(condition=condition)) == {
+        "status": {
+            "conditions": [
+                {
+                    "type": "PodGroupScheduled",
+                    "status": "False",
+                    "observedGeneration": 3,
+                    "lastTransitionTime": NOW,
+                    "reason": "Why",
+                    "message": "no",
+                }
+            ]
+        }
+    }
+
+
 @pytest.mark.parametrize(
     ("conditions", "expected"),
     [

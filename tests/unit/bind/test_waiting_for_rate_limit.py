@@ -9,7 +9,15 @@ import pytest
 from tests.helpers import virtual_time
 from tests.helpers.held_entries import held_entries
 from tests.helpers.virtual_time import on_virtual_time
-from trireme.bind import action_executor, call_results, heartbeats, pre_binder, profile_plugins, write_turns
+from trireme.bind import (
+    action_executor,
+    binding_retries,
+    call_results,
+    heartbeats,
+    pre_binder,
+    profile_plugins,
+    write_turns,
+)
 from trireme.bind.call_results import BusyError
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.plugin_kit.bind_phase_plugin import always_has_work
@@ -263,6 +271,22 @@ async def test_cancelled_work_ends_before_its_release() -> None:
     assert "begin c" not in world.log
     assert (await call) == {"c": "PreBind was interrupted"}
     assert (await world.results("a")) == {"a": ""}
+
+
+@on_virtual_time
+async def test_a_new_leader_waits_until_pre_bind_can_write_nothing_more() -> None:
+    """While it runs until its deadline, after its interruption no longer than a last request takes."""
+    world = World()
+    world.seconds = {"a": 5.0}
+    call = asyncio.create_task(world.results("a"))
+    await asyncio.sleep(1.0)
+    world.guard.admit(8)
+    settle = binding_retries.SETTLE_SECONDS
+    patience = await world.in_flight.until_drained(world.guard.leader, 0.0)
+    assert patience == pytest.approx(TIMEOUT_SECONDS + settle - 1.0)
+    await world.jobs.cancel("a")
+    assert await world.in_flight.until_drained(world.guard.leader, 0.0) == pytest.approx(settle)
+    await call
 
 
 @on_virtual_time

@@ -320,6 +320,19 @@ def test_a_claim_of_another_group_or_none_is_not_shared(group: str) -> None:
     assert assumed.assumed_for("first") == []
 
 
+def test_a_claim_that_is_open_to_no_group_is_not_shared() -> None:
+    """What was found for the last pod is assumed, and goes with it."""
+    assumed = assumed_objects.AssumedObjects({})
+    claims = [_named_claim("claim", "1") for _ in range(2)]
+    for claim in claims:
+        claim.ClearField("open_to_group")
+    claims[1].resource_claim.status.allocation.devices.results.add(driver="d", pool="p", device="x")
+    for uid, claim in zip(("first", "second"), claims, strict=True):
+        assumed.assume(uid, {("resource_claim", "", "claim"): claim})
+    assert (assumed.assumed_for("first"), assumed.assumed_for("second")) == ([], [claims[1]])
+    assert list(assumed.forget("second").values()) == [claims[1]]
+
+
 def _volumes(*names: str, version: str = "1") -> dict[assumed_objects.Key, snapshot_pb2.ClusterObject]:
     entries = {("persistent_volume", "", name): _volume(version) for name in names}
     for (_, _, name), entry in entries.items():

@@ -63,7 +63,11 @@ SAME = [
     ),
     pytest.param({"spec__volumes": [{"name": "token-x", "projected": {}}]}, id="token-volume"),
     pytest.param({"spec__hostUsers": True, "spec__preemptionPolicy": "", "spec__priority": 0}, id="fields-as-unset"),
-    pytest.param({"spec__affinity": {}, "spec__resources": {}}, id="empty-fields"),
+    pytest.param({"spec__affinity": {}, "spec__resources": {}, "spec__schedulingGroup": {}}, id="empty-fields"),
+    pytest.param(
+        {"status__resources": {}, "status__extendedResourceClaimStatus": {}, "status__containerStatuses": [{}]},
+        id="empty-status",
+    ),
     pytest.param(
         {"spec__containers": [{**_pod()["spec"]["containers"][0], "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
         id="volume-mount",
@@ -208,6 +212,28 @@ SELECTING = [
     pytest.param(
         {"spec__topologySpreadConstraints": [{"topologyKey": "zone", "matchLabelKeys": ["index"]}]},
         id="spread-by-own-label",
+    ),
+    pytest.param(
+        {
+            "spec__topologySpreadConstraints": [
+                {"topologyKey": "zone"},
+                {"topologyKey": "h", "matchLabelKeys": ["index"]},
+            ]
+        },
+        id="second-spread",
+    ),
+    pytest.param(
+        {
+            "spec__affinity": {
+                "podAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [
+                        {"topologyKey": "zone", "labelSelector": {}},
+                        {"topologyKey": "zone", "labelSelector": {"matchLabels": {"index": "1"}}},
+                    ]
+                }
+            }
+        },
+        id="second-term",
     ),
 ]
 

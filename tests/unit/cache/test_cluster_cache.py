@@ -187,6 +187,32 @@ def test_a_pod_and_a_nomination_that_were_known_before_their_node_are_on_it_once
     assert not followed.snap.nominations
 
 
+def test_a_pod_that_was_not_hidden_is_not_shown_again() -> None:
+    """Its former row would stay with the replicas, and it would count twice."""
+    followed = Followed()
+    before = followed.seen()
+    followed.cache.show_to_replicas(["on-n0", "nobody"])
+    assert not followed.cache.has_changes
+    assert followed.seen() == before
+
+
+def test_all_claims_of_a_pod_are_counted() -> None:
+    followed = Followed()
+    claims = []
+    for name, cpus in (("c", "2"), ("d", "3")):
+        counted = core_pb2.NodeAllocatableResourceClaimStatus(resource_claim_name=name)
+        counted.overhead.add(name="cpu").per_pod.string = cpus
+        claims.append(counted)
+    found = set()
+    for number, some in enumerate(([], claims[:1], claims[1:], claims)):
+        followed.assume(f"p{number}", "n0")
+        followed.cache.count_claim_resources(f"p{number}", some)
+        placed = followed.cache.pod(f"p{number}")
+        assert placed is not None
+        found.add(placed.class_id)
+    assert len(found) == 4
+
+
 def test_a_hidden_pod_that_goes_meanwhile_is_not_shown_again() -> None:
     followed = Followed()
     followed.cache.hide_from_replicas(["on-n0"])
@@ -226,6 +252,60 @@ def test_a_heartbeat_is_no_change_of_where_pods_fit() -> None:
     assert not followed.cache.set_node(beat(2))[0], "an older version"
     assert not followed.cache.set_node(beat(3, "False"))[0], "the same"
     assert followed.cache.revision == revision
+
+
+def test_what_is_seen_again_as_it_was_is_no_change() -> None:
+    """Informers list everything again now and then: all of the cluster would go to the replicas."""
+    followed = Followed()
+    followed.show_pod("on-n0", "n0", metadata={"resourceVersion": "1"})
+    assert followed.cache.set_node(node_of("n0", labels={"a": "b"})) == (True, node_of("n0"))
+    assert followed.cache.set_node(node_of("n2")) == (True, None)
+    followed.take()
+    revision = followed.cache.revision
+    followed.show_pod("on-n0", "n0", metadata={"resourceVersion": "2"})
+    assert followed.cache.set_node(node_of("n2")) == (False, node_of("n2"))
+    assert not followed.cache.has_changes
+    assert followed.cache.revision == revision
+
+
+@pytest.mark.parametrize(
+    ("uid", "version", "taken"),
+    [("a", "8", True), ("a", "7", True), ("a", "6", False), ("b", "8", True), ("b", "6", True)],
+)
+def test_only_an_older_version_of_the_same_node_is_not_taken(uid: str, version: str, taken: bool) -> None:
+    """A node that was made again has any version; the same version may show more than before."""
+    followed = Followed()
+
+    def node(uid: str, version: str, **more: Any) -> core_pb2.Node:
+        made = node_of("n0", **more)
+        made.metadata.uid, made.metadata.resource_version = uid, version
+        return made
+
+    followed.cache.set_node(node("a", "7"))
+    assert followed.cache.set_node(node(uid, version, labels={"a": "b"}))[0] is taken
+    stored = followed.cache.node("n0")
+    assert stored is not None
+    assert ("a" in stored.metadata.labels) is taken
+
+
+def test_the_last_chunk_of_a_full_sync_and_no_other_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica answers nothing before it, and with half a cluster after an earlier one."""
+    monkeypatch.setattr(delta_chunks, "CHUNK_BYTES", 1)
+    chunks = list(Followed().cache.full_sync())
+    assert len(chunks) > 3
+    assert [chunk.partial for chunk in chunks] == [True] * (len(chunks) - 1) + [False]
+    assert [chunk.reset for chunk in chunks] == [True] + [False] * (len(chunks) - 1)
+    assert len({chunk.to_generation for chunk in chunks}) == 1
+
+
+def test_all_pods_of_a_node_go_and_come_with_it() -> None:
+    followed = Followed()
+    followed.show_pod("beside", "n0")
+    before = followed.seen()
+    followed.cache.remove_node("n0")
+    assert [uid for uid, *_ in followed.seen()[0]] == ["on-n1"]
+    followed.cache.set_node(node_of("n0"))
+    assert followed.seen() == before
 
 
 @pytest.mark.parametrize("version", ["x", "²", "9" * 5000], ids=["word", "superscript", "endless"])

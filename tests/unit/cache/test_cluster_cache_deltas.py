@@ -1,6 +1,9 @@
 """The cluster cache against a plain model: a follower of its deltas is where a full sync would have brought it."""
 
+import functools
+
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -237,11 +240,47 @@ def test_deltas_of_a_trial_are_marked_until_one_ends_it() -> None:
     assert {delta.trial for delta in cache.full_sync()} == {False}
 
 
-def test_a_trial_without_deltas_needs_no_end() -> None:
+@pytest.mark.parametrize("dropped", [False, True], ids=["without deltas", "dropped without followers"])
+def test_a_trial_that_no_follower_knows_of_needs_no_end(dropped: bool) -> None:
     cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
     cache.begin_trial()
+    if dropped:
+        cache.set_node(core_pb2.Node(metadata={"name": "a"}))
+        assert _taken(cache) == [(0, 1, True)]
+        cache.drop_delta()
     cache.end_trial()
     assert _taken(cache) == []
+
+
+def test_a_trial_that_ends_between_two_of_its_deltas_is_ended_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replicas would not count what is assumed from then on."""
+    monkeypatch.setattr(delta_chunks, "CHUNK_BYTES", 1)
+    cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
+    cache.begin_trial()
+    for name in ("a", "b"):
+        cache.set_node(core_pb2.Node(metadata={"name": name}))
+    first = cache.take_delta()
+    assert first is not None
+    cache.end_trial()
+    assert [trial for *_, trial in _taken(cache)] == [True, False]
+
+
+@pytest.mark.parametrize("sizes", [(), (1, 2, 3), (9, 1), (10,), (11,), (11, 11), (1, 11, 1), (5, 5, 5, 1), (0, 12)])
+def test_deltas_are_filled_up_in_order_and_none_is_empty(
+    sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each goes to every follower: an empty one, or one for each change, costs as much as a full one."""
+    monkeypatch.setattr(delta_chunks, "CHUNK_BYTES", 10)
+    parts = [
+        (size, functools.partial(lambda number, delta: delta.removed_pods.append(number), number))
+        for number, size in enumerate(sizes)
+    ]
+    packed = [list(delta.removed_pods) for delta in delta_chunks.pack_into_deltas(parts, snapshot_pb2.Delta)]
+    assert [number for each in packed for number in each] == list(range(len(sizes)))
+    assert all(packed) or (packed == [[]] and not sizes)
+    totals = [sum(sizes[number] for number in each) for each in packed]
+    assert all(total <= 10 or len(each) == 1 or sizes[each[0]] == 0 for total, each in zip(totals, packed, strict=True))
+    assert all(total + sizes[after[0]] > 10 for total, after in zip(totals, packed[1:], strict=False))
 
 
 def _taken(cache: cluster_cache.ClusterCache) -> list[tuple[int, int, bool]]:

@@ -56,6 +56,7 @@ def _plugin(*fields: str) -> plugin_pb2.PluginInfo:
         ([_plugin("metadata.labels['b']"), _plugin("metadata.labels")], ALL),
         ([_plugin("spec.nodeSelector", "metadata.labels['a']"), _plugin("metadata.annotations")], None),
         ([_plugin("spec.nodeSelector"), _plugin()], PATH),
+        ([_plugin("spec", "metadata.labels['a']", "spec.nodeSelector", "metadata.annotations")], None),
         ([_plugin("spec")], NONE),
     ],
 )

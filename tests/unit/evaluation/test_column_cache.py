@@ -131,3 +131,46 @@ def test_columns_of_classes_that_are_gone_are_dropped() -> None:
     snap.classes_generation += 1
     cache.columns_of("default", SimpleNamespace(id=99, family=b""))
     assert len(cache) == 11
+
+
+def _class(number: int, family: bytes = b"") -> Any:
+    return SimpleNamespace(id=number, family=family)
+
+
+def test_a_class_begins_where_the_one_of_its_family_is_that_joined_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, snap = make_cache(0)
+    snap.classes = {number: _class(number, b"f") for number in range(4)}
+    for number in (0, 1, 2):
+        cache.columns_of("default", snap.classes[number])
+    assert cache.sibling_of("default", snap.classes[3]) is None
+    for number in (0, 1, 0):
+        cache.join_family("default", snap.classes[number])
+        found = cache.sibling_of("default", snap.classes[3])
+        assert found is not None
+        assert found[0].id == number
+    assert cache.sibling_of("other", snap.classes[3]) is None
+    assert cache.sibling_of("default", _class(3, b"g")) is None
+    cache.drop("default", 1)
+    found = cache.sibling_of("default", snap.classes[3])
+    assert found is not None, "another class of it has gone"
+    cache.drop("default", 0)
+    assert cache.sibling_of("default", snap.classes[3]) is None
+
+
+def test_the_class_used_longest_ago_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_cache, "MAX_CLASSES", 3)
+    cache, _ = make_cache(9)
+    for number in (0, 1, 2, 0, 3):
+        cache.columns_of("default", _class(number))
+    assert [number for number in range(4) if ("default", number) in cache] == [0, 2, 3]
+
+
+def test_columns_are_of_one_profile_and_of_one_snapshot() -> None:
+    cache, snap = make_cache(9)
+    one, other = cache.columns_of("one", _class(0)), cache.columns_of("other", _class(0))
+    assert one is not other
+    assert cache.columns_of("one", _class(0)) is one
+    cache.join_family("one", _class(0))
+    snap.incarnation = 2
+    assert cache.columns_of("one", _class(0)) is not one
+    assert len(cache) == 1

@@ -72,7 +72,8 @@ def _fallback(phase: Phase, own: Own, after: float, clock: Callable[[], float]) 
 async def test_the_metric_is_set_while_a_fallback_is_active() -> None:
     """If this fails, the metric says that all is well while a cluster's phases are gone, or goes on to warn."""
     phase, now = Phase(), [0.0]
-    standing_in = _fallback(phase, Own(), 30.0, lambda: now[0])
+    own = Own()
+    standing_in = _fallback(phase, own, 30.0, lambda: now[0])
     standing_in.set_endpoints(["far:1"])
     seen = []
     for moment, answers in ((0, []), (29, []), (30, []), (40, []), (41, ["far:1"]), (50, [])):
@@ -81,6 +82,7 @@ async def test_the_metric_is_set_while_a_fallback_is_active() -> None:
         seen.append((standing_in.active, list(phase.endpoints)))
     waits, helped = (False, ["far:1"]), (True, ["far:1", "unix:/filter"])
     assert seen == [waits, waits, helped, helped, waits, waits]
+    assert own.story == ["started", "stopped"]
 
 
 async def test_why_nobody_answers_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -311,3 +311,45 @@ async def test_a_link_remembers_the_capacities_of_the_classes_used_last() -> Non
     assert len(setting.link.capacities) == replica_link.MAX_CAPACITIES
     assert setting.link.capacities["default-scheduler", 0] == number
     assert setting.link.capacities["default-scheduler", number] == 7
+
+
+@pytest.mark.parametrize("how", ["ended", "configuration", "configuration on the same stream"])
+async def test_what_a_replica_has_is_forgotten_with_its_stream(how: str) -> None:
+    """It begins anew, and could not apply a patch to earlier capacities."""
+    async with running() as setting:
+        stream = await setting.in_step()
+        setting.link.note_capacities(("default-scheduler", 1), 7)
+        identity = setting.link.identity
+        if how == "ended":
+            stream.end()
+            while setting.link.streaming:
+                await asyncio.sleep(0)
+        else:
+            setting.link.takes_decisions = how != "configuration"
+            setting.link.restart()
+        if how == "configuration":
+            await setting.in_step()
+        assert setting.link.capacities == {}
+        assert how == "ended" or setting.link.identity != identity
+
+
+async def test_a_replica_is_in_step_once_it_has_the_full_sync_though_more_was_sent_with_it() -> None:
+    """What was published since the full sync was made is sent behind it, and may be large."""
+    async with running() as setting:
+        setting.source.chunks = [_delta(3), _delta(4), _delta(6)]
+        stream = await setting.opened.get()
+        stream.acknowledge(2)
+        await asyncio.sleep(0.01)
+        assert not setting.link.in_step
+        stream.acknowledge(3)
+        while not await setting.notified.get():
+            pass
+        assert setting.link.in_step
+        assert setting.link.statistics().acknowledged == 3
+
+
+async def test_a_wait_after_a_failure_ends_with_a_change_of_the_configuration_alone() -> None:
+    setting = Setting()
+    assert await setting.link._restarted_within(0.01) is False
+    setting.link._restarting.set()
+    assert await setting.link._restarted_within(DEADLINE) is True

@@ -35,4 +35,11 @@ def test_a_call_about_a_change_names_the_generation_that_has_it(published: bool)
         assert await asyncio.gather(*waiting) == [before + published] * 2
         assert clock() - started == pytest.approx(0.5 if published else snapshot_publisher.LONGEST_WAIT_SECONDS)
 
+        cache.set_node(_node("later"))
+        again = asyncio.create_task(publisher.until_published())
+        await asyncio.sleep(0.5)
+        assert not again.done(), "the change came after what was published"
+        publisher.publish()
+        assert await again == before + 1 + published
+
     virtual_time.run(main)

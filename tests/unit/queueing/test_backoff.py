@@ -53,6 +53,7 @@ def test_the_wait_doubles_up_to_the_maximum(refusals: int, errors: int, expected
 def test_a_group_may_wait_longer_by_the_root_of_its_size() -> None:
     policy = BackoffPolicy(initial=1, maximum=10)
     assert policy.duration(20, size=4) == 20
+    assert policy.duration(20, size=2) == pytest.approx(14.142, abs=0.001)
     assert policy.duration(20, size=1) == 10
     assert policy.duration(2, size=4) == 2
 

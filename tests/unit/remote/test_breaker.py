@@ -145,3 +145,20 @@ def test_late_failures_do_not_prolong_the_time() -> None:
     clock.now += 5
     assert breaker.admit() is not None
     assert breaker.opened == 1
+
+
+def test_a_call_that_ends_without_a_failure_leaves_a_closed_breaker_as_it_is() -> None:
+    """If this fails, a call that is cancelled has the next ones fail, or failures beside answers do not count."""
+    breaker = Breaker(2, 10, Clock(100.0))
+    cancelled, others = admitted(breaker), [admitted(breaker) for _ in range(2)]
+    breaker.release(cancelled)
+    assert (breaker.state, breaker.is_probe_due) == (State.CLOSED, False)
+    answered = admitted(breaker)
+    breaker.record_answer()
+    breaker.release(answered)
+    assert breaker.state is State.CLOSED
+    for period in others:
+        assert breaker.state is State.CLOSED
+        breaker.record_failure(period)
+        breaker.release(period)
+    assert (breaker.state, breaker.opened, breaker.is_probe_due) == (State.OPEN, 1, False)

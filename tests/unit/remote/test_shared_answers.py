@@ -279,3 +279,21 @@ def test_the_pods_used_longest_ago_are_forgotten() -> None:
     shared.about(snap, b"more")
     assert shared.about(snap, b"0") is first
     assert shared.about(snap, b"1") is not second
+
+
+async def test_statuses_of_nodes_that_are_gone_are_forgotten() -> None:
+    """If this fails, the answers about a large cluster stay when it has become small."""
+    nodes = 200
+    snap, answers = snapshot.Snapshot(), shared_answers.AnswersAboutPod[str, np.int16](np.int16)
+    snap.apply(snapshot_pb2.Delta(reset=True, to_generation=5, nodes=[entry(slot, "a") for slot in range(nodes)]))
+
+    async def call(missing: arrays.SlotArray) -> arrays.Int16Array:
+        said = [said_about(slot, snap.generation) for slot in missing.tolist()]
+        return np.array([answers.statuses.intern(each) for each in said], dtype=np.int16)
+
+    await answers.complete(snap, np.arange(nodes), b"", call)
+    change(snap, removed=range(1, nodes))
+    for _ in range(2 * nodes):
+        change(snap, [0])
+        await answers.complete(snap, np.arange(1), b"", call)
+    assert len(answers.statuses.statuses) <= nodes // 2

@@ -1,6 +1,7 @@
 """The binding cycle while the cluster changes under it: no pod is bound to a node that is gone."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Iterator
 
@@ -328,6 +329,33 @@ def test_a_pod_whose_binding_fails_wakes_those_that_wait_for_its_room(world: Wor
     assert events["AssignedPodDelete"] == 1
 
 
+def test_a_pod_that_is_seen_bound_leaves_no_room_where_its_binding_fails(world: World) -> None:
+    """It is on the node, whatever bind says: others would be placed on its room."""
+    world.create("p", 2)
+    _answer_until(world, "Bind")
+    bind = world.pending_calls[0]
+    assert world.api.bind(bind.request) == ""
+    world.deliver("pods", 1000)
+    world.answer(bind, "bad")
+    world.answer_all()
+    events = counts(world.frontend.context.metrics.instruments.event_seconds)
+    assert "AssignedPodDelete" not in events
+    placed = world.frontend.cluster.cache.pod(world.api.pods["p"]["metadata"]["uid"])
+    assert placed is not None
+    assert not placed.assumed
+
+
+def test_the_expected_node_is_not_written_where_that_is_turned_off() -> None:
+    with contextlib.closing(World("--feature-gates=NominatedNodeNameForExpectation=false")) as world:
+        world.api.put_node("n0", 3)
+        world.deliver("nodes", 1)
+        world.create("p", PREPARED_CPUS)
+        _answer_until(world, "PreBind")
+        assert "nominatedNodeName" not in world.api.pods["p"]["status"]
+        world.answer_all()
+        assert world.api.pods["p"]["spec"]["nodeName"] == "n0"
+
+
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
@@ -420,6 +448,17 @@ def test_a_pod_that_an_extender_bound_is_reported_and_notified_as_others(
     assert sums(instruments.point_seconds)[f"Bind Success {_PROFILE}"] == (1, 2.5)
     assert counts(instruments.schedule_attempts) == {f"scheduled {_PROFILE}": 1}
     assert notified == ["p"]
+    assert extended.frontend.scheduling.binding.binding_count == 0
+
+
+def test_a_pod_that_an_ignorable_extender_fails_to_bind_is_bound_without_it(extended: World) -> None:
+    extended.create("p", 1)
+    _answer_until(extended, "ExtenderBind")
+    assert "Bind" not in extended.pending_rpcs()
+    extended.answer(extended.pending_calls[0], "down")
+    assert "Bind" in extended.pending_rpcs()
+    extended.answer_all()
+    assert extended.api.pods["p"]["spec"]["nodeName"] == "n0"
     assert extended.frontend.scheduling.binding.binding_count == 0
 
 

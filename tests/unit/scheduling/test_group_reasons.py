@@ -63,6 +63,31 @@ async def test_a_gang_of_which_too_few_fit() -> None:
     assert cluster.failures["p2"].statuses[0][0].reasons[0].parameters == (("group", "g"),)
 
 
+@pytest.mark.parametrize("fault", [None, ports.PhaseUnavailable("nobody")], ids=["refused", "failed"])
+async def test_a_pod_fails_as_its_group_does(fault: Exception | None) -> None:
+    """By a refusal events wake it, after an error it is tried again in any case."""
+    cluster = _Cluster([1])
+    cluster.group(pod_group("g", 3))
+    for number in range(3):
+        cluster.add(f"p{number}", "g", str(number), now=1_000_000.0 + number)
+    cluster.fault = fault
+    await cluster.run()
+    code = status.Code.UNSCHEDULABLE if fault is None else status.Code.ERROR
+    assert {each.code for each, _ in cluster.failures["p2"].statuses} == {code}
+
+
+async def test_placements_that_cannot_be_scored_are_the_plugins_error() -> None:
+    cluster = _Cluster([2, 2], racks=["a", "b"], topology=True)
+    cluster.score_status = status_pb2.Status(code=status_pb2.CODE_ERROR, plugin="Far", messages=["odd", "racks"])
+    group = pod_group("g", 1)
+    group.spec.scheduling_constraints.topology.add(key="rack")
+    cluster.group(group)
+    cluster.add("p0", "g")
+    await cluster.run()
+    assert _conditions(cluster)["g"] == ("odd, racks", ["scoringFailed"])
+    assert [each.plugin for each, _ in cluster.failures["p0"].statuses][-1] == "Far"
+
+
 async def test_without_the_setting_the_condition_is_a_text() -> None:
     cluster = Cluster([1])
     cluster.group(pod_group("g", 3))

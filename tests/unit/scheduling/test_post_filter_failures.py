@@ -36,6 +36,24 @@ def test_victims_that_cannot_be_evicted_at_once_have_a_code() -> None:
         assert codes == [("refused", 1), ("evictionFailed", 0)]
 
 
+def test_victims_that_are_evicted_at_once_are_no_failure() -> None:
+    with contextlib.closing(World("--feature-gates=SchedulerAsyncPreemption=false")) as world:
+        world.api.put_node("n0", 1)
+        world.deliver("nodes", 1)
+        world.create("weak", 1)
+        world.answer_all()
+        world.deliver("pods", 1000)
+        world.create("strong", 1, 100)
+        while not any(call.request.HasField("evict") for call in world.pending_calls if call.rpc == "Apply"):
+            world.answer(world.pending_calls[0], "good")
+        world.answer(world.pending_call("Apply"), "good")
+        uid = world.api.pods["strong"]["metadata"]["uid"]
+        statuses = world.frontend.scheduling.reporter.last_statuses(uid)
+        assert [reason.code for each, _ in statuses for reason in each.reasons] == ["refused"]
+        world.answer_all()
+        assert world.api.pods["strong"]["status"]["nominatedNodeName"] == "n0"
+
+
 class _Reporter:
     failure: Failure
 

@@ -81,9 +81,14 @@ def test_overlays_do_not_see_each_other_nor_what_earlier_ones_changed() -> None:
             _add(other, *[(1, 1)] * 40)
             assert one.requested(0, SLOTS).tolist() == [3000, 1000, 2000]
             assert other.requested(0, SLOTS).tolist() == [4000, 41000, 2000]
-    with _over(builder) as over:
-        _add(over, (1, 2))
-        assert over.requested(0, SLOTS).tolist() == [4000, 1000, 3000]
+    for _ in range(2):  # slot by slot
+        with _over(builder) as over:
+            _add(over, (1, 2))
+            assert over.requested(0, SLOTS).tolist() == [4000, 1000, 3000]
+            _add(over, (2, 0), (2, 1))
+            over.remove(np.array([0]))
+            assert over.requested(0, SLOTS).tolist() == [5000, 3000, 3000]
+            assert over.requested(3, SLOTS).tolist() == [2, 1, 1]
 
 
 def test_added_pods_are_dropped_down_to_a_mark() -> None:

@@ -5,7 +5,8 @@ Source: pkg/scheduler/framework/preemption (FilterVictimsWithPDBViolation).
 Also change: internal/trireme/simulation/budgets.py,
 internal/trireme_kube/embedded/controllers/disruption.py (what a disruption budget allows).
 
-Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
+Tests: tests/unit/evaluation/test_preemption_victims.py,
+tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 import contextlib

@@ -2,7 +2,8 @@
 
 Also change: internal/trireme/evaluation/preemption/victims_with_groups.py (the order of victims).
 
-Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
+Tests: tests/unit/evaluation/test_preemption_victims.py,
+tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 import numpy as np

@@ -90,11 +90,10 @@ class ClassesInTurn:
         out: list[ClassInTurn] = []
         for each in wanted:
             pod_class = self._snap.classes.get(each.class_id)
-            made = None if pod_class is None else await self._class_in_turn(pod_class, each)
-            if made is None:
+            if pod_class is None or (made := await self._class_in_turn(pod_class, each)) is None:
                 break
             out.append(made)
-            if pod_class is None or pod_class.relates_to_pods or (len(out) + 1) * size > _TOTALS:
+            if pod_class.relates_to_pods or (len(out) + 1) * size > _TOTALS:
                 break
         return out if self._snap.generation == generation else []
 

@@ -20,7 +20,7 @@ def sample_slots(slots: arrays.SlotArray, nodes: int, percentage: int, seed: int
 
     `percentage` is not 0: callers score all nodes then (`ScoreChain`), where kube-scheduler chooses by size.
     """
-    sampled = nodes if nodes < MIN_FEASIBLE or percentage >= 100 else max(nodes * percentage // 100, MIN_FEASIBLE)
+    sampled = max(nodes * percentage // 100, MIN_FEASIBLE)
     if slots.size <= sampled:
         return slots
     start = (seed * _STRIDE & 0xFFFF_FFFF_FFFF_FFFF) % slots.size

@@ -4,7 +4,8 @@ While calls are open Fence is repeated, so that bind may begin what still waits 
 
 Also change: protos/trireme/v1/bind_phase.proto (how often a call is heard of).
 
-Tests: tests/contract/test_bind_announcement.py, tests/contract/test_replica_channels.py.
+Tests: tests/unit/frontend/test_bind_link.py, tests/contract/test_bind_announcement.py,
+tests/contract/test_replica_channels.py.
 """
 
 import asyncio

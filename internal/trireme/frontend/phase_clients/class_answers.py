@@ -6,7 +6,7 @@ rest. `explain` reads it too: it is why a class is pending.
 
 Also change: internal/trireme/evaluation/column_cache.py (caches of answers by class).
 
-Tests: tests/unit/frontend/test_reconfiguration.py.
+Tests: tests/unit/frontend/test_class_answers.py, tests/unit/frontend/test_reconfiguration.py.
 """
 
 from collections import OrderedDict

@@ -72,8 +72,6 @@ class GroupTransitions:
             self._transitions.count_rejectors(pod, -1)
         self._registry.drop_member(uid)
         self.caller.drop_call(group.calls, uid)
-        if group.blocker is pod:
-            group.blocker = None
         self.end_member(pod, now, cause)
 
     def end_member(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
@@ -151,11 +149,10 @@ class GroupTransitions:
             self.enter(group, self.reentry_destination(group), ADDED, now)
 
     def wait_for_tree(self, group: QueuedPodGroupInfo, now: float) -> None:
-        """The members of a group without a tree wait for it."""
-        if group.tree is None:
-            state = WaitingForGroup(self._registry.missing_text(group))
-            for pod in group.waiting.values():
-                self._set_member_state(pod, state, CHANGED, now)
+        """The waiting members of a group have no tree, and wait for it."""
+        state = WaitingForGroup(self._registry.missing_text(group))
+        for pod in group.waiting.values():
+            self._set_member_state(pod, state, CHANGED, now)
         self.update_waiting_since(group, now)
 
     def recheck_gate(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:

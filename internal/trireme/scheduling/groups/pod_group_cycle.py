@@ -215,13 +215,13 @@ class PodGroupCycle:
         self._trials.end_claim_sharing(attempts)
         placed = []
         for member in attempts:
-            if member.assumed is None or member.cycle is None:
-                continue
             self._queue.nominator.delete(member.pod.uid)
             if not member.pod.in_attempt:
                 self._trials.unassume(member)
-            else:
-                placed.append((member.cycle, member.assumed))
+                continue
+            assert member.assumed is not None  # it was placed
+            assert member.cycle is not None
+            placed.append((member.cycle, member.assumed))
         for cycle, batch in self._binding_batches(placed):
             self._binding.start(cycle, batch)
 

@@ -158,7 +158,8 @@ class PodGroupTrials:
         try:
             for member in attempts:
                 record = member.pod.record
-                reserves = member.assumed is not None and member.assumed.reserved
+                assert member.assumed is not None  # it fitted
+                reserves = member.assumed.reserved
                 if cycle is None or reserves or cycle.pod_class != record.class_id:
                     # What is reserved for a member is not free for the next one.
                     cycle = self._evaluators.cycle(record.profile, record.class_id, self._publish())
@@ -298,9 +299,7 @@ class PodGroupTrials:
 
     def end_claim_sharing(self, attempts: Sequence[MemberAttempt]) -> None:
         """End the trial of members that will be bound: no other pod shares their claims any more."""
-        uids = {member.pod.uid for member in attempts if member.assumed is not None and member.assumed.reserved}
-        if uids:
-            self._reserved.end_claim_sharing(uids)
+        self._reserved.end_claim_sharing({member.pod.uid for member in attempts})
 
     def _columns_for_claim_release(self, class_id: int, filtered: FilterAnswer) -> filter_pb2.NodeColumns | None:
         """The columns by which PodGroupPostFilter finds claims to release: those where their plugin refuses nodes.

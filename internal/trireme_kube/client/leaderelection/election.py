@@ -214,7 +214,7 @@ class Election:
         """Take the outcome of the last instruction (None for a Wait) and return the next."""
         last = self._instruction
         if self.phase is Phase.RELEASING:
-            return self._continue_release(now, last, outcome)
+            return self._continue_release(now, outcome)
         if isinstance(last, Wait):
             return self._next_try(now)
         if isinstance(outcome, LeaseRecord):
@@ -315,14 +315,12 @@ class Election:
         self._give_up_at = now + self._settings.renew_deadline
         return self._next_turn(self._read_instruction(now))
 
-    def _continue_release(self, now: float, last: Instruction, outcome: Outcome) -> Turn:
+    def _continue_release(self, now: float, outcome: Outcome) -> Turn:
         """Take the outcome of a step of the release; it ends at success, another holder, an error or the deadline."""
-        conflict = isinstance(outcome, ApiError) and outcome.conflict
         if now < self._give_up_at:
-            if isinstance(last, Read) and isinstance(outcome, LeaseRecord):
-                if outcome.holder == self._settings.identity:
-                    return self._next_turn(Update(self._release_body(outcome), self._request_timeout(now)), now)
-            elif conflict:
+            if isinstance(outcome, LeaseRecord) and outcome.holder == self._settings.identity:
+                return self._next_turn(Update(self._release_body(outcome), self._request_timeout(now)), now)
+            if isinstance(outcome, ApiError) and outcome.conflict:
                 return self._next_turn(self._read_instruction(now))
         self.phase = Phase.ENDED
         return self._next_turn(End())

@@ -77,7 +77,7 @@ class LeaseCandidate:
         for kind, candidate in events:
             if kind is EventKind.LIST_END:
                 self._listed.set()
-            elif kind is EventKind.LIST_START or kind is EventKind.DELETED or candidate is None:
+            elif kind is EventKind.DELETED or candidate is None:  # or a list begins
                 self._current = None
             else:
                 self._current = candidate

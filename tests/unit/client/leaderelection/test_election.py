@@ -114,6 +114,20 @@ def test_a_new_leader_knows_how_long_its_predecessor_may_be_believed(found: list
     assert leading.predecessor_seconds == seconds
 
 
+@pytest.mark.parametrize(("now", "duration", "taken"), [(114.9, 15, False), (115.0, 15, True), (120.0, 40, False)])
+def test_a_lease_runs_out_after_its_holders_duration_whatever_else_is_written_to_it(
+    now: float, duration: int, taken: bool
+) -> None:
+    """Labels are no sign of life, and the holder may keep to another duration than ours."""
+    machine = new_election()
+    machine.start(100.0)
+    machine.done(100.0, lease_of("other", 5, duration=duration))
+    machine.done(110.0, None)
+    machine.done(110.0, lease_of("other", 6, duration=duration))  # somebody labelled it
+    machine.done(now, None)
+    assert isinstance(machine.done(now, lease_of("other", 6, duration=duration)).instruction, Update) is taken
+
+
 def test_losing_the_race_for_a_free_lease_means_waiting() -> None:
     """If this fails, a candidate whose write was refused believes that it leads."""
     machine = new_election()

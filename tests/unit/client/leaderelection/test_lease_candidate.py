@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from trireme_kube.client.informers.watch import Event, EventKind
 from trireme_kube.client.leaderelection import lease_candidate
 from trireme_kube.client.rest.errors import ApiUnreachable
@@ -60,13 +62,17 @@ async def test_it_is_made_with_its_versions() -> None:
     verb, path, body = await api.next_write()
     writing.cancel()
     assert (verb, path) == ("POST", "/apis/coordination.k8s.io/v1beta1/namespaces/kube-system/leasecandidates")
-    assert body["metadata"] == {"name": "me", "namespace": "kube-system"}
-    assert body["spec"] == {
-        "leaseName": "kube-scheduler",
-        "binaryVersion": "1.37.0",
-        "emulationVersion": "1.36.0",
-        "strategy": "OldestEmulationVersion",
-        "renewTime": "2026-01-02T03:00:00.123456Z",
+    assert body == {
+        "apiVersion": "coordination.k8s.io/v1beta1",
+        "kind": "LeaseCandidate",
+        "metadata": {"name": "me", "namespace": "kube-system"},
+        "spec": {
+            "leaseName": "kube-scheduler",
+            "binaryVersion": "1.37.0",
+            "emulationVersion": "1.36.0",
+            "strategy": "OldestEmulationVersion",
+            "renewTime": "2026-01-02T03:00:00.123456Z",
+        },
     }
 
 
@@ -86,3 +92,25 @@ async def test_a_ping_is_answered_and_our_own_renewal_is_not() -> None:
     writing.cancel()
     assert body["spec"]["pingTime"] == "2026-01-02T03:00:01.000000Z"
     assert body["spec"]["renewTime"] == "2026-01-02T03:00:00.123456Z"
+
+
+@pytest.mark.parametrize(
+    ("events", "verb"),
+    [
+        ([Event(EventKind.MODIFIED, {"metadata": {"name": "me"}})], "PUT"),
+        ([Event(EventKind.DELETED, {"metadata": {"name": "me"}})], "POST"),
+        (_listed(), "POST"),
+        (_listed({"metadata": {"name": "me"}}), "PUT"),
+    ],
+    ids=["changed", "deleted", "gone in another list", "in another list"],
+)
+async def test_it_is_renewed_where_it_is_and_made_again_where_it_is_gone(events: list[Event[Json]], verb: str) -> None:
+    """Whatever another client left of it: one without a spec gets a time, too."""
+    api = _Api()
+    candidate, writing = await _standing(api, {"metadata": {"name": "me"}, "spec": {}})
+    await api.next_write()
+    candidate.on_events(events)
+    candidate._due.set()
+    assert (await api.next_write())[0] == verb
+    assert api.written[-1][2]["spec"]["renewTime"] == "2026-01-02T03:00:00.123456Z"
+    writing.cancel()

@@ -1,7 +1,7 @@
 """Requests for the Lease that fail: what kube-scheduler logs of them, and what `trireme status` can show."""
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -93,3 +93,21 @@ async def test_an_election_that_was_never_started_is_over() -> None:
     await elector.stop()
     assert elector.remaining_seconds == 0.0
     assert elector.candidate_synced
+
+
+def test_the_time_that_is_left_ends_with_the_lease() -> None:
+    """What a leader promises bind: longer than its Lease, another one leads meanwhile."""
+    now, unused = 100.0, cast(Any, None)
+    elector = lease.LeaseElector(
+        election.ElectionSettings("me", "ns", "l"), unused, lambda notice: None, clock=lambda: now
+    )
+    elector._publish_notice(election.Leading(7, 115.0, unused, renewal=False, predecessor_seconds=15.0))
+    assert elector.remaining_seconds == 15.0
+    now = 114.0
+    elector._publish_notice(election.Observed("me"))
+    assert elector.remaining_seconds == 1.0
+    now = 116.0
+    assert elector.remaining_seconds == 0.0
+    now = 101.0
+    elector._publish_notice(election.Lost("asked to stop"))
+    assert elector.remaining_seconds == 0.0
