@@ -8,6 +8,7 @@ Tests: tools/node/test_node_cluster.py.
 
 import argparse
 import contextlib
+import json
 import sys
 import tempfile
 import time
@@ -20,6 +21,7 @@ from tools.controlplane import launcher
 from tools.image import build_image
 from tools.image.image_archive import ImageArchive
 from tools.node import (
+    certificate_trial,
     networks,
     node_cluster,
     policy_trial,
@@ -123,6 +125,11 @@ class Trial:
             here.kubectl("wait", "--for=condition=Ready", f"node/{node}", "--timeout=120s")
             here.await_ready()
 
+    def rotate(self) -> None:
+        """cert-manager makes the certificates, and renews them under load."""
+        self._here.uninstall()
+        certificate_trial.rotate(self._here)
+
     def standalone(self) -> None:
         """One Deployment without certificates."""
         self._here.uninstall()
@@ -168,9 +175,15 @@ class Trial:
         self._here.install("mode=shadow")
         self._here.await_ready("shadow")
         self._here.run_pods("compared", 5, _DEFAULT)
-        until(lambda: "same" in self._here.kubectl("logs", "deployment/trireme-shadow"), "shadow reports")
-        print("  " + self._here.kubectl("logs", "deployment/trireme-shadow", "--tail=1").strip()[:200])
+        until(lambda: self._comparison()["compared"] > 0, "shadow compares placements")
+        print(f"  {self._comparison()}")
         self._here.uninstall()
+
+    def _comparison(self) -> dict[str, int]:
+        """What shadow's last report counts."""
+        last = self._here.kubectl("logs", "deployment/trireme-shadow", "--tail=1")
+        counts: dict[str, int] = json.loads(last)["comparison"]
+        return counts
 
     def _kill_one(self, service: str) -> None:
         before = self._here.restarts(service)
@@ -199,7 +212,7 @@ STEPS: dict[str, Callable[[Trial], None]] = {
     each.__name__: each
     for each in (
         Trial.install, Trial.policies, Trial.scale, Trial.roll, Trial.kill, Trial.memory, Trial.leader, Trial.phases,
-        Trial.drain, Trial.lost, Trial.standalone, Trial.default,
+        Trial.drain, Trial.lost, Trial.rotate, Trial.standalone, Trial.default,
         Trial.static, Trial.shadow,
     )
 }  # fmt: skip
