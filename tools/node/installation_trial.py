@@ -25,6 +25,7 @@ from tools.node import (
     networks,
     node_cluster,
     policy_trial,
+    upgrade_trial,
 )
 from tools.node.installation import NAMESPACE, PHASES, SERVICES, Installation, TrialFailedError, until
 from tools.node.load import Load
@@ -130,6 +131,11 @@ class Trial:
         self._here.uninstall()
         certificate_trial.rotate(self._here)
 
+    def upgrade(self) -> None:
+        """From the release before to this one and back under load, in any order, without a lost or doubled pod."""
+        self._here.uninstall()
+        upgrade_trial.upgrade_and_roll_back(self._here)
+
     def standalone(self) -> None:
         """One Deployment without certificates."""
         self._here.uninstall()
@@ -212,7 +218,7 @@ STEPS: dict[str, Callable[[Trial], None]] = {
     each.__name__: each
     for each in (
         Trial.install, Trial.policies, Trial.scale, Trial.roll, Trial.kill, Trial.memory, Trial.leader, Trial.phases,
-        Trial.drain, Trial.lost, Trial.rotate, Trial.standalone, Trial.default,
+        Trial.drain, Trial.lost, Trial.rotate, Trial.upgrade, Trial.standalone, Trial.default,
         Trial.static, Trial.shadow,
     )
 }  # fmt: skip
