@@ -101,7 +101,7 @@ node: $(STAMP) ## Run a real cluster on this machine, with containers, until Ctr
 	@$(BIN)/python -m tools.node.node_cluster --nodes $(if $(BENCH_NODES),$(NODES),2) $(ARGS)
 
 .PHONY: test-node
-test-node: $(STAMP) programs ## Install the chart on a real cluster of two nodes, and roll, kill and drain everything, some minutes (root on Debian; needs Go)
+test-node: $(STAMP) programs ## Install the chart on a real cluster of two nodes, break everything, renew certificates, upgrade and roll back, 40 minutes (ARGS="--steps install,lost"; root on Debian, Go)
 	@$(BIN)/python -m tools.node.installation_trial $(ARGS)
 
 .PHONY: manifests

@@ -17,13 +17,8 @@ from typing import Any
 
 Json = dict[str, Any]
 
-POLICY = """
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-  - level: Metadata
-"""
+_POLICY = Path(__file__).with_name("audit-policy.yaml")
+_FILE = "audit.log"
 
 
 @dataclass(frozen=True)
@@ -38,6 +33,7 @@ class Request:
     name: str
     allowed: bool
     reason: str
+    code: int
 
 
 @dataclass(frozen=True)
@@ -64,9 +60,7 @@ class Grant:
 
 def flags(folder: Path) -> tuple[str, ...]:
     """Flags of kube-apiserver that have it write the log in this folder."""
-    policy = folder / "audit-policy.yaml"
-    policy.write_text(POLICY)
-    return (f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.log'}")
+    return (f"--audit-policy-file={_POLICY}", f"--audit-log-path={folder / _FILE}", "--audit-log-maxsize=10000")
 
 
 def requests(folder: Path, users: Iterable[str]) -> list[Request]:
@@ -89,11 +83,12 @@ def requests(folder: Path, users: Iterable[str]) -> list[Request]:
             what.get("name", ""),
             annotations.get("authorization.k8s.io/decision") == "allow",
             annotations.get("authorization.k8s.io/reason", ""),
+            event["responseStatus"]["code"],
         )
         found.append(request)
         if resource == "resourceclaims/status":
             # Asked by the API server of itself, and not logged: writing an allocation takes two permissions.
-            allowed = request.allowed and event["responseStatus"]["code"] < 400
+            allowed = request.allowed and request.code < 400
             found.append(dataclasses.replace(request, resource="resourceclaims/binding", allowed=allowed))
     return found
 

@@ -103,6 +103,8 @@ class Options:
     """Nodes have kubelets: run the controllers that act on their silence."""
     address: str = "127.0.0.1"
     """Where the API server listens: an address of this machine that its clients reach."""
+    port: int = 0
+    """The API server's; 0: a free one."""
     extra: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     """More flags, by program name; where a flag is given twice the program takes the later one, which is this."""
 
@@ -408,7 +410,8 @@ class ControlPlane:
     def _start(self) -> None:
         self.directory = self._given or Path(tempfile.mkdtemp(prefix="controlplane-"))
         self.directory.mkdir(parents=True, exist_ok=True)
-        etcd_client, etcd_peer, secure = ports.free_ports(3)
+        etcd_client, etcd_peer, free = ports.free_ports(3)
+        secure = self.options.port or free
         self.server = f"https://{self.options.address}:{secure}"
         self._write_credentials()
         self._start_etcd(etcd_client, etcd_peer)

@@ -68,12 +68,13 @@ def _build() -> None:
     STAMP.write_text(_digest())
 
 
-def build_once(file: Path, source_date: int | None = None) -> None:
+def build_once(file: Path, source_date: int | None = None, source: Path = ROOT, version: str = "") -> None:
     """Build the image from the base, whatever was built before, into an OCI archive. Raises: SystemExit.
 
-    `source_date`: of all files, in Unix seconds; by default the last commit's.
+    `source_date`: of all files, in Unix seconds; by default the last commit's. `source`, `version`: of another release.
     """
-    tag = f"trireme:{versions.current()}"
+    version = version or versions.current()
+    tag = f"trireme:{version}"
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder, "pip.conf")
         settings.write_text(_PIP)
@@ -81,9 +82,9 @@ def build_once(file: Path, source_date: int | None = None) -> None:
         mounts = [f"{_AUTHORITIES}:{_MOUNTED_AUTHORITIES}:ro", f"{settings}:/etc/pip.conf:ro"]
         flags += [f"--volume={mount}" for mount in mounts]
         date = {} if source_date is None else {"SOURCE_DATE_EPOCH": str(source_date)}
-        _run([ROOT / "deploy/image/build.sh", tag, *flags], BUILDER="buildah", **date)
+        _run([source / "deploy/image/build.sh", tag, *flags], BUILDER="buildah", **date)
     file.unlink(missing_ok=True)
-    _run(["buildah", "push", "--quiet", f"localhost/{tag}", f"oci-archive:{file}:{versions.current()}"])
+    _run(["buildah", "push", "--quiet", f"localhost/{tag}", f"oci-archive:{file}:{version}"])
 
 
 def build_base() -> None:

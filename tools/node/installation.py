@@ -1,6 +1,6 @@
 """Trireme on a cluster with nodes: installed from the chart as a user would, and what runs there.
 
-Tests: tools/node/test_node_cluster.py.
+Tests: tools/node/test_installation.py, tools/node/test_node_cluster.py.
 """
 
 import contextlib
@@ -10,15 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from deploy import make_certificates
 from deploy.make_manifests import CHART
-from tools.controlplane import launcher
+from tools.controlplane import access_log, launcher
 from tools.node.leftovers import CGROUPS
-from tools.node.node_cluster import NodeCluster
+from tools.node.node_cluster import FOLDER, SCHEDULER, NodeCluster
 from tools.node.runtime import PAUSE
 from tools.programs import programs_fixture
 
@@ -26,8 +27,12 @@ NAMESPACE = "trireme-system"
 SERVICES = ("frontend", "filter", "score", "bind")
 PHASES = SERVICES[1:]
 RELEASE = "trireme"
+_USERS = (SCHEDULER, *(f"system:serviceaccount:{NAMESPACE}:trireme-{each}" for each in (*SERVICES, "shadow")))
 
 _SECONDS = 300
+# Room for a small Python to start; what it then takes is less than a service has, which the kernel chooses to kill.
+_LITTLE_BYTES = 24 << 20
+_USE_MEMORY = "taken = [bytearray(1 << 20) for _ in range(256)]"
 
 Json = dict[str, Any]
 
@@ -43,6 +48,7 @@ class Installation:
         """`home` takes Helm's caches and the certificates."""
         self.cluster = cluster
         self._home = home
+        self._requests_checked = 0
         self._flags = ("--namespace", NAMESPACE, "--kubeconfig", cluster.plane.kubeconfig)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
@@ -73,18 +79,52 @@ class Installation:
             folder = self._home / "certificates" / service
             self.kubectl("create", "secret", "generic", f"trireme-{service}-tls", f"--from-file={folder}")
 
-    def install(self, *settings: str) -> None:
+    def install(self, *settings: str, chart: Path = CHART) -> None:
         """Install the chart with values as of `--set`."""
         flags = [f"--set={setting}" for setting in ("certificates.source=secrets", *settings)]
-        programs_fixture.helm("install", RELEASE, CHART, *self._flags, *flags, home=self._home)
+        programs_fixture.helm("install", RELEASE, chart, *self._flags, *flags, home=self._home)
+
+    def upgrade(self, *settings: str) -> None:
+        """Go from what is installed to the chart of this release, and to these values."""
+        flags = ["--reset-then-reuse-values", *(f"--set={setting}" for setting in settings)]
+        programs_fixture.helm("upgrade", RELEASE, CHART, *self._flags, *flags, home=self._home)
+
+    def roll_back(self) -> None:
+        """Go back to what was installed before the last upgrade."""
+        programs_fixture.helm("rollback", RELEASE, *self._flags, home=self._home)
 
     def uninstall(self) -> None:
-        """Uninstall it as the chart's README has it, so that the Lease is released, and wait until no pod is left."""
+        """Uninstall it as the chart's README has it, so that the Lease is released, and wait until no pod is left.
+
+        Raises: TrialFailedError: before that a request was refused.
+        """
+        self.check_requests()
         with contextlib.suppress(launcher.ControlPlaneError):  # shadow has no frontend
             self.kubectl("scale", "deployment/trireme-frontend", "--replicas=0")
             self.kubectl("wait", "--for=delete", "pod", f"--selector={_of('frontend')}", f"--timeout={_SECONDS}s")
         programs_fixture.helm("uninstall", RELEASE, *self._flags, home=self._home)
         self.kubectl("wait", "--for=delete", "pod", "--all", f"--timeout={_SECONDS}s")
+        # Processes outlive the permissions that go with the release.
+        self._requests_checked = len(self.requests())
+
+    def requests(self) -> list[access_log.Request]:
+        """What the scheduler's processes asked the API server for, in all installations so far."""
+        return access_log.requests(FOLDER, _USERS)
+
+    def check_requests(self) -> None:
+        """Raises: TrialFailedError: the API server refused a request for lack of a permission."""
+        if refused := {each for each in self.requests()[self._requests_checked :] if not each.allowed}:
+            raise TrialFailedError(f"refused: {sorted(map(str, refused))}")
+
+    def bindings(self, pods: Collection[str]) -> Counter[str]:
+        """How often each of these pods of the namespace `default` was bound."""
+        return Counter(
+            each.name
+            for each in self.requests()
+            if (each.verb, each.resource, each.namespace) == ("create", "pods/binding", "default")
+            and each.name in pods
+            and each.code < 400
+        )
 
     def await_ready(self, *services: str) -> None:
         """Return once every replica of these services, or of all, is ready in its newest version."""
@@ -113,7 +153,7 @@ class Installation:
 
     def start_pods(self, prefix: str, count: int, scheduler: str = "trireme") -> None:
         """Create pods of this scheduler in the namespace `default`."""
-        items = [_pod(f"{prefix}-{number}", prefix, scheduler) for number in range(count)]
+        items = [pod(f"{prefix}-{number}", prefix, scheduler) for number in range(count)]
         listed = {"apiVersion": "v1", "kind": "List", "items": items}
         self.cluster.plane.kubectl("create", "-f", "-", stdin=json.dumps(listed))
 
@@ -129,10 +169,24 @@ class Installation:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    def run_out_of_memory(self, pod: Json) -> None:
+        """Have the kernel kill the pod's process: its container gets little more memory than it has, and uses that."""
+        container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
+        (group,) = (CGROUPS / "memory").rglob(f"pod{pod['metadata']['uid']}/{container}")
+        statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        (group / "memory.limit_in_bytes").write_text(str(int(statistics["total_rss"]) + _LITTLE_BYTES))
+        with contextlib.suppress(launcher.ControlPlaneError):  # it ends with the container
+            self.kubectl("exec", pod["metadata"]["name"], "--", "python", "-c", _USE_MEMORY)
+
     def restarts(self, service: str) -> int:
         """How often containers of a service were started again."""
         states = (state for pod in self.pods(service) for state in pod["status"].get("containerStatuses", ()))
         return sum(state["restartCount"] for state in states)
+
+    def ends(self, service: str) -> set[str]:
+        """Why containers of a service that were started again had ended."""
+        states = (state for pod in self.pods(service) for state in pod["status"].get("containerStatuses", ()))
+        return {state["lastState"]["terminated"]["reason"] for state in states if "terminated" in state["lastState"]}
 
     def memory(self, pod: Json) -> float:
         """What the kernel counts for a pod. Units: MB."""
@@ -159,7 +213,8 @@ def _of(service: str) -> str:
     return f"app.kubernetes.io/name=trireme-{service}"
 
 
-def _pod(name: str, prefix: str, scheduler: str) -> Json:
+def pod(name: str, prefix: str, scheduler: str) -> Json:
+    """A pod of this scheduler that does nothing."""
     container = {
         "name": "pause",
         "image": PAUSE,

@@ -8,11 +8,9 @@ Tests: tools/node/test_node_cluster.py.
 
 import argparse
 import contextlib
-import itertools
-import secrets
+import json
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,57 +20,20 @@ import yaml
 from tools.controlplane import launcher
 from tools.image import build_image
 from tools.image.image_archive import ImageArchive
-from tools.node import node_cluster
+from tools.node import (
+    certificate_trial,
+    networks,
+    node_cluster,
+    policy_trial,
+    upgrade_trial,
+)
 from tools.node.installation import NAMESPACE, PHASES, SERVICES, Installation, TrialFailedError, until
+from tools.node.load import Load
 from tools.node.node_cluster import IMAGE, NodeCluster
 from tools.node.runtime import RuntimeFailedError
 from tools.release import versions
 
-_LOAD_SECONDS = 3.0
 _DEFAULT = "default-scheduler"
-
-
-class Load:
-    """Creates a pod every few seconds, in a thread."""
-
-    def __init__(self, installation: Installation, scheduler: str) -> None:
-        self._installation = installation
-        self._scheduler = scheduler
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._create)
-        self._prefixes: list[str] = []
-        self._error: Exception | None = None
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-        if error is None:
-            self._settle()
-
-    def _create(self) -> None:
-        for number in itertools.count():
-            prefix = f"load-{secrets.token_hex(4)}-{number}"
-            try:
-                self._installation.start_pods(prefix, 1, self._scheduler)
-            except launcher.ControlPlaneError as error:
-                self._error = error
-                return
-            self._prefixes.append(prefix)
-            if self._stopped.wait(_LOAD_SECONDS):
-                return
-
-    def _settle(self) -> None:
-        """Wait until all of them run, then delete them."""
-        if self._error:
-            raise self._error
-        chosen = f"trial in ({','.join(self._prefixes)})"
-        plane = self._installation.cluster.plane
-        plane.kubectl("wait", "--for=condition=Ready", "pods", f"--selector={chosen}", "--timeout=300s", timeout=330)
-        plane.kubectl("delete", "pods", f"--selector={chosen}", "--grace-period=1", "--wait=false")
-        print(f"  {len(self._prefixes)} pods created meanwhile run", flush=True)
 
 
 class Trial:
@@ -91,6 +52,10 @@ class Trial:
         for service in SERVICES:
             sizes = ", ".join(f"{self._here.memory(pod):.0f}" for pod in self._here.pods(service))
             print(f"  {service}: {sizes} MB")
+
+    def policies(self) -> None:
+        """NetworkPolicies: every process reaches what it has to reach, and strangers reach nothing."""
+        print(f"  {policy_trial.check(self._here)} connections are as the policies have them")
 
     def scale(self) -> None:
         """Each Deployment gets another replica, and loses it."""
@@ -111,6 +76,13 @@ class Trial:
         with Load(self._here, "trireme"):
             for service in SERVICES:
                 self._kill_one(service)
+                self._here.await_ready(service)
+
+    def memory(self) -> None:
+        """A container of each service runs out of memory, one service after the other."""
+        with Load(self._here, "trireme"):
+            for service in SERVICES:
+                self._exhaust_one(service)
                 self._here.await_ready(service)
 
     def leader(self) -> None:
@@ -135,6 +107,34 @@ class Trial:
             self._here.kubectl(*drained)
             self._here.await_ready()
         self._here.kubectl("uncordon", node)
+
+    def lost(self) -> None:
+        """The node with the leader is cut off; a frontend on another node leads, and five pods run."""
+        here = self._here
+        before = here.leader()
+        (node,) = (pod["spec"]["nodeName"] for pod in here.pods("frontend") if pod["metadata"]["name"] == before)
+        (address,) = (each for each in here.cluster.addresses if each.name == node)
+        with Load(here, "trireme"):
+            began = time.monotonic()
+            networks.set_connected(address, False)
+            until(lambda: here.leader() not in ("", before), "another frontend leads")
+            print(f"  another frontend leads after {time.monotonic() - began:.0f} s", flush=True)
+            # Pods may be placed on the node until it is seen to be gone.
+            here.kubectl("wait", "--for=condition=Ready=Unknown", f"node/{node}", "--timeout=120s")
+            print(f"  five pods run after {here.run_pods('elsewhere', 5):.1f} s")
+            networks.set_connected(address, True)
+            here.kubectl("wait", "--for=condition=Ready", f"node/{node}", "--timeout=120s")
+            here.await_ready()
+
+    def rotate(self) -> None:
+        """cert-manager makes the certificates, and renews them under load."""
+        self._here.uninstall()
+        certificate_trial.rotate(self._here)
+
+    def upgrade(self) -> None:
+        """From the release before to this one and back under load, in any order, without a lost or doubled pod."""
+        self._here.uninstall()
+        upgrade_trial.upgrade_and_roll_back(self._here)
 
     def standalone(self) -> None:
         """One Deployment without certificates."""
@@ -172,6 +172,7 @@ class Trial:
             until(lambda: bool(cluster.plane.kubectl(*named)), "the kubelet starts the static pod")
             self._await("condition=Ready", pod)
             print(f"  five pods run after {self._here.run_pods('static', 5, _DEFAULT):.1f} s")
+            self._here.check_requests()
             manifest.unlink()
             self._await("delete", pod)
 
@@ -180,14 +181,24 @@ class Trial:
         self._here.install("mode=shadow")
         self._here.await_ready("shadow")
         self._here.run_pods("compared", 5, _DEFAULT)
-        until(lambda: "same" in self._here.kubectl("logs", "deployment/trireme-shadow"), "shadow reports")
-        print("  " + self._here.kubectl("logs", "deployment/trireme-shadow", "--tail=1").strip()[:200])
+        until(lambda: self._comparison()["compared"] > 0, "shadow compares placements")
+        print(f"  {self._comparison()}")
         self._here.uninstall()
+
+    def _comparison(self) -> dict[str, int]:
+        """What shadow's last report counts."""
+        last = self._here.kubectl("logs", "deployment/trireme-shadow", "--tail=1")
+        counts: dict[str, int] = json.loads(last)["comparison"]
+        return counts
 
     def _kill_one(self, service: str) -> None:
         before = self._here.restarts(service)
         self._here.kill(self._here.pods(service)[0])
         until(lambda: self._here.restarts(service) > before, "a killed container is restarted")
+
+    def _exhaust_one(self, service: str) -> None:
+        self._here.run_out_of_memory(self._here.pods(service)[0])
+        until(lambda: "OOMKilled" in self._here.ends(service), f"a {service} is killed for its memory")
 
     def _delete_phases(self) -> None:
         names = ",".join(f"trireme-{phase}" for phase in PHASES)
@@ -206,8 +217,9 @@ class Trial:
 STEPS: dict[str, Callable[[Trial], None]] = {
     each.__name__: each
     for each in (
-        Trial.install, Trial.scale, Trial.roll, Trial.kill, Trial.leader, Trial.phases, Trial.drain, Trial.standalone,
-        Trial.default, Trial.static, Trial.shadow,
+        Trial.install, Trial.policies, Trial.scale, Trial.roll, Trial.kill, Trial.memory, Trial.leader, Trial.phases,
+        Trial.drain, Trial.lost, Trial.rotate, Trial.upgrade, Trial.standalone, Trial.default,
+        Trial.static, Trial.shadow,
     )
 }  # fmt: skip
 
@@ -222,7 +234,7 @@ def _without_kube_scheduler(plane: launcher.ControlPlane) -> Iterator[Callable[[
 
 def _static_pod(plane: launcher.ControlPlane) -> dict[str, object]:
     """What kubeadm writes, with the changes that docs/deployment.md has."""
-    kubeconfig = str(plane.kubeconfig)
+    kubeconfig = str(plane.kubeconfig_of(node_cluster.SCHEDULER))
     flags = [
         f"--{name}={kubeconfig}" for name in ("authentication-kubeconfig", "authorization-kubeconfig", "kubeconfig")
     ]

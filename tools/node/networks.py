@@ -1,7 +1,7 @@
 """The network of nodes on one machine: a network namespace for each, with a bridge between them and the control plane.
 
-Pods of a node are behind a bridge of the node's own, which the CNI plugins make; every node has a route to the pods of
-the others. Nothing of it is reachable from outside the machine.
+Each pod has a link to its node, which the CNI plugins make; the node routes between them, so that its rules see every
+connection, and has a route to the pods of the others. Nothing of it is reachable from outside the machine.
 
 Tests: tools/node/test_node_cluster.py.
 """
@@ -51,8 +51,8 @@ class Address:
             "routes": [{"dst": "0.0.0.0/0"}],
             "dataDir": str(folder),
         }
-        bridge = {"type": "bridge", "bridge": "pods", "isGateway": True, "ipam": addresses}
-        return json.dumps({"cniVersion": "0.4.0", "name": self.name, "plugins": [bridge]})
+        link = {"type": "ptp", "ipam": addresses}
+        return json.dumps({"cniVersion": "0.4.0", "name": self.name, "plugins": [link]})
 
 
 def make(addresses: list[Address]) -> None:
@@ -69,8 +69,12 @@ def make(addresses: list[Address]) -> None:
                 _run([*address.inside(), "ip", "route", "add", other.pods, "via", other.ip])
 
 
+def _outer(address: Address) -> str:
+    return f"node{address.number}"
+
+
 def _add(address: Address) -> None:
-    outer = f"node{address.number}"
+    outer = _outer(address)
     _run(["ip", "netns", "add", address.name])
     _run(["ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", address.name])
     _run(["ip", "link", "set", outer, "master", BRIDGE, "up"])
@@ -83,6 +87,11 @@ def _add(address: Address) -> None:
     )
     for command in commands:
         _run([*address.inside(), *command])
+
+
+def set_connected(address: Address, connected: bool) -> None:
+    """Cut a node off from all others and the control plane, or connect it again."""
+    _run(["ip", "link", "set", _outer(address), "up" if connected else "down"])
 
 
 def remove() -> None:

@@ -3,8 +3,9 @@
     python -m tools.node.node_cluster --nodes 2 -- kubectl get nodes
 
 Everything is built from package registries, so no container registry is needed. A node is a network namespace with a
-runtime of its own; it shares the machine's processors and memory with the others. Needs root on Debian, and ends its
-containers, mounts and namespaces when it ends. One such cluster runs on a machine at a time.
+runtime of its own, where nftables enforces NetworkPolicies; it shares the machine's processors and memory with the
+others. Needs root on Debian, and ends its containers, mounts and namespaces when it ends. One such cluster runs on a
+machine at a time.
 
 Tests: tools/node/test_node_cluster.py.
 """
@@ -25,20 +26,26 @@ from typing import IO, Self
 
 import yaml
 
-from tools.controlplane import build_controlplane, launcher
+from tools.controlplane import access_log, build_controlplane, launcher
 from tools.image import build_image
-from tools.node import leftovers, networks
+from tools.node import addons, leftovers, networks
 from tools.node.networks import Address
+from tools.node.policies import Enforcer
 from tools.node.runtime import Runtime, RuntimeFailedError, build_pause
 
 FOLDER = Path("/run/trireme-nodes")
 LOGS = launcher.REPOSITORY / "build" / "node-logs"
 IMAGE = "docker.io/library/trireme"
+SCHEDULER = "system:kube-scheduler"
+"""The user of the scheduler that kubeadm installs."""
 
 CGROUP = "trireme-nodes"
 _LOCK = Path("/run/trireme-nodes.lock")
-_PROGRAMS = ("containerd", "runc", "buildah", "mmdebstrap", "iptables", "nsenter", "ip", "sysctl", "cc", "go")
+_PROGRAMS = ("containerd", "runc", "buildah", "mmdebstrap", "iptables", "nft", "nsenter", "ip", "sysctl", "cc", "go")
 _READY_SECONDS = 120.0
+_AGGREGATION = FOLDER / "aggregation"
+# NetworkPolicies name it.
+_API_SERVER_PORT = 6443
 
 
 def missing() -> str:
@@ -71,20 +78,29 @@ class NodeCluster:
         self.plane = launcher.ControlPlane(
             launcher.Options(
                 authorization="Node,RBAC",
-                users=(*users, launcher.User("system:kube-proxy")),
+                users=(*users, launcher.User("system:kube-proxy"), launcher.User(SCHEDULER)),
                 disable_admission=(),
                 controllers=True,
                 scheduler=True,
                 kubelets=True,
                 address=networks.GATEWAY,
+                port=_API_SERVER_PORT,
                 extra={
                     "kube-scheduler": ("--leader-elect=true",),
+                    # By default autoscalers wait five minutes before they remove a replica.
+                    "kube-controller-manager": ("--horizontal-pod-autoscaler-downscale-stabilization=30s",),
                     # Nodes' names are in no DNS; ports of pods are forwarded by the kubelets.
-                    "kube-apiserver": ("--kubelet-preferred-address-types=InternalIP",),
+                    "kube-apiserver": (
+                        "--kubelet-preferred-address-types=InternalIP",
+                        *access_log.flags(FOLDER),
+                        *addons.aggregation_flags(_AGGREGATION),
+                    ),
                 },
             ),
             directory=FOLDER / "controlplane",
         )
+        self._enforcer = Enforcer(self.plane, self.addresses)
+        self._runtimes: list[Runtime] = []
         self._children: list[launcher.Child] = []
         self._lock: IO[str] | None = None
 
@@ -96,12 +112,14 @@ class NodeCluster:
         self._remove()  # of a cluster whose owner was killed
         try:
             FOLDER.mkdir()
+            addons.make_aggregation_certificates(_AGGREGATION)
             networks.make(self.addresses)
             self.plane.__enter__()
             build_pause(FOLDER / "pause.tar")
             for address in self.addresses:
                 self._start_node(address)
             self._await_nodes()
+            self._enforcer.start()
         except BaseException:
             self.close()
             raise
@@ -120,6 +138,7 @@ class NodeCluster:
 
     def close(self) -> None:
         """End everything, and keep the logs in build/node-logs."""
+        self._enforcer.stop()
         for child in reversed(self._children):
             launcher.stop(child)
         self._children.clear()
@@ -132,6 +151,11 @@ class NodeCluster:
         if self._lock:
             self._lock.close()
 
+    def load_image(self, archive: Path) -> None:
+        """Give an archive of Trireme's image to all nodes. Raises: RuntimeFailedError."""
+        for runtime in self._runtimes:
+            runtime.load(archive, IMAGE)
+
     @staticmethod
     def _remove() -> None:
         leftovers.remove(FOLDER, CGROUP)
@@ -141,6 +165,7 @@ class NodeCluster:
         folder = FOLDER / address.name
         runtime = Runtime(address, folder)
         self._children.append(runtime.start())
+        self._runtimes.append(runtime)
         runtime.load(FOLDER / "pause.tar", "localhost/pause")
         runtime.load(build_image.archive(), IMAGE)
         cgroup = f"{CGROUP}/{address.name}"
