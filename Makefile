@@ -268,8 +268,8 @@ set-version: $(STAMP) ## Write another version to all places that name it (VERSI
 	@$(BIN)/python -m tools.release.versions $(VERSION)
 
 .PHONY: release
-release: $(STAMP) ## Build what a release consists of into build/release, and check it in clean environments (VERSION=0.2.0 URL=https://…; Go for the chart)
-	@$(BIN)/python -m tools.release.build_release $(VERSION) $(if $(URL),--url $(URL))
+release: $(STAMP) ## Build what a release consists of into build/release, and check it in clean environments (VERSION=0.2.0 KEY=cosign.key, or any that cosign takes, to sign them, URL=https://…; Go, and for the image what test-image needs)
+	@$(BIN)/python -m tools.release.build_release $(VERSION) $(if $(URL),--url $(URL)) $(if $(KEY),--key $(KEY))
 
 .PHONY: console
 console: ## Build the console's page from console/ into the package (needs npm)
