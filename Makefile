@@ -93,8 +93,9 @@ image: ## Build the image with all commands, trireme:VERSION (with docker, podma
 	@deploy/image/build.sh trireme:$(VERSION_NOW) $(BUILD_FLAGS)
 
 .PHONY: test-image
-test-image: $(STAMP) ## Build the image of Debian's packages twice, without a registry, and check it (root, buildah, mmdebstrap)
-	@TRIREME_BUILD_TWICE=1 $(BIN)/pytest -q tools/image tests/contract/test_image_contents.py
+test-image: $(STAMP) ## Build the image of Debian's packages for amd64 and arm64, twice, without a registry, check and sign it (root, buildah, mmdebstrap, arch-test, qemu-user-static; Go)
+	@$(BIN)/python -m tools.programs.build_cosign
+	@TRIREME_WHOLE_IMAGE=1 $(BIN)/pytest -q tools/image tools/release tests/contract/test_image_contents.py
 
 .PHONY: node
 node: $(STAMP) ## Run a real cluster on this machine, with containers, until Ctrl-C (NODES=2 ARGS="-- kubectl get nodes"; root on Debian, Go)
@@ -267,8 +268,8 @@ set-version: $(STAMP) ## Write another version to all places that name it (VERSI
 	@$(BIN)/python -m tools.release.versions $(VERSION)
 
 .PHONY: release
-release: $(STAMP) ## Build what a release consists of into build/release, and check it in clean environments (VERSION=0.2.0 URL=https://…; Go for the chart)
-	@$(BIN)/python -m tools.release.build_release $(VERSION) $(if $(URL),--url $(URL))
+release: $(STAMP) ## Build what a release consists of into build/release, and check it in clean environments (VERSION=0.2.0 KEY=cosign.key, or any that cosign takes, to sign them, URL=https://…; Go, and for the image what test-image needs)
+	@$(BIN)/python -m tools.release.build_release $(VERSION) $(if $(URL),--url $(URL)) $(if $(KEY),--key $(KEY))
 
 .PHONY: console
 console: ## Build the console's page from console/ into the package (needs npm)

@@ -40,7 +40,7 @@ class Jaeger:
 
 def require() -> None:
     """Skip the calling test where Jaeger is not built: it takes ten minutes."""
-    if not build_jaeger.available():
+    if not build_jaeger.PROGRAMS.available():
         pytest.skip("Jaeger is not built: `make test-traces` (needs Go 1.26)")
 
 

@@ -35,6 +35,7 @@ _NOT_RUN = {
     "cluster": "needs a real cluster, or a program for it such as Helm or promtool",
     "files": "names files, recordings or plugins of the reader's own",
     "minutes": "takes minutes; it is a target of make that CI or a maintainer runs",
+    "signed": "is run by tools/release/signing.py",
     "shown": "repeats a command that another block runs, with what it printed",
     "tutorial": "is run by test_plugin_tutorials.py",
 }

@@ -1,7 +1,7 @@
 """What is said about an image beside it: its software (SPDX), its vulnerabilities (OpenVEX), its origin (in-toto).
 
-All three are made of the image's archive and the repository alone, so that the same image has the same ones. Each is a
-predicate that `cosign attest` takes, or a file that scanners read.
+All are made of the images' archives and the repository alone, so that the same images have the same ones. Each is what
+`cosign attest` attaches to the image, or a file that scanners read.
 
 Tests: tools/image/test_image.py.
 """
@@ -11,6 +11,8 @@ import json
 import re
 import subprocess
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +30,39 @@ _STATUS = "var/lib/dpkg/status.d/"
 Json = dict[str, Any]
 
 
-def write(image: ImageArchive, folder: Path) -> None:
-    """Write all three. Raises: CheckError: the software list is not valid."""
+@dataclass(frozen=True, slots=True)
+class Attestation:
+    """What is said about an image; `kind` as cosign names it."""
+
+    kind: str
+    predicate: bytes
+
+
+def write(images: Sequence[ImageArchive], digest: str, folder: Path) -> None:
+    """Write what is said about the image `digest`, which is these images, one for each architecture.
+
+    Raises: CheckError: a software list is not valid.
+    """
     name = f"trireme-{versions.current()}"
-    document = software(image)
-    checks.write_document(document, folder / f"{name}.spdx.json")
-    (folder / f"{name}.vex.json").write_text(json.dumps(vulnerabilities(image), indent=1))
-    (folder / f"{name}.provenance.json").write_text(json.dumps(provenance(image, document), indent=1))
+    documents = [software(image) for image in images]
+    for image, document in zip(images, documents, strict=True):
+        checks.write_document(document, folder / f"{name}-{image.config['architecture']}.spdx.json")
+    digests = [digest, *(image.digest for image in images)]
+    (folder / f"{name}.vex.json").write_text(json.dumps(vulnerabilities(digests), indent=1))
+    created = images[0].config["created"]
+    (folder / f"{name}.provenance.json").write_text(json.dumps(provenance(digests, created, documents), indent=1))
+
+
+def read(folder: Path) -> list[Attestation]:
+    """What `write` wrote there."""
+    name = f"trireme-{versions.current()}"
+    attestations = [Attestation("spdxjson", file.read_bytes()) for file in sorted(folder.glob(f"{name}-*.spdx.json"))]
+    statement = json.loads((folder / f"{name}.provenance.json").read_text())
+    return [
+        *attestations,
+        Attestation("openvex", (folder / f"{name}.vex.json").read_bytes()),
+        Attestation("slsaprovenance1", json.dumps(statement["predicate"]).encode()),
+    ]
 
 
 def software(image: ImageArchive) -> model.Document:
@@ -42,7 +70,9 @@ def software(image: ImageArchive) -> model.Document:
     with tempfile.TemporaryDirectory() as folder:
         image.extract(_PACKAGES, Path(folder))
         (packages,) = Path(folder, _PACKAGES).glob("python3*/site-packages")
-        document = checks.software_document(checks.distributions(packages), "trireme-image")
+        document = checks.software_document(
+            checks.distributions(packages), f"trireme-image-{image.config['architecture']}"
+        )
     document.packages.append(checks.package("generic", "cpython", _python_version(image)))
     for path in image.files:
         if path.startswith(_STATUS):
@@ -51,13 +81,13 @@ def software(image: ImageArchive) -> model.Document:
     return document
 
 
-def vulnerabilities(image: ImageArchive) -> Json:
-    """The statements of deploy/image/vulnerabilities.yaml about this image. Source: OpenVEX v0.2.0."""
-    product = {"@id": f"pkg:oci/trireme@{image.digest.replace(':', '%3A')}"}
+def vulnerabilities(digests: Sequence[str]) -> Json:
+    """The statements of deploy/image/vulnerabilities.yaml about these images. Source: OpenVEX v0.2.0."""
+    products = [f"pkg:oci/trireme@{digest.replace(':', '%3A')}" for digest in digests]
     statements = [
         {
             "vulnerability": {"name": each["vulnerability"]},
-            "products": [{**product, "subcomponents": [{"@id": each["package"]}]}],
+            "products": [{"@id": product, "subcomponents": [{"@id": each["package"]}]} for product in products],
             "status": each["status"],
             "justification": each["justification"],
             "impact_statement": each["impact"],
@@ -66,7 +96,7 @@ def vulnerabilities(image: ImageArchive) -> Json:
     ]
     return {
         "@context": "https://openvex.dev/ns/v0.2.0",
-        "@id": f"https://trireme.dev/vex/{image.digest}",
+        "@id": f"https://trireme.dev/vex/{digests[0]}",
         "author": "Trireme",
         "timestamp": _time(),
         "version": 1,
@@ -74,15 +104,14 @@ def vulnerabilities(image: ImageArchive) -> Json:
     }
 
 
-def provenance(image: ImageArchive, document: model.Document) -> Json:
-    """The commit and the software that made the image. Source: in-toto Statement v1, SLSA provenance v1."""
+def provenance(digests: Sequence[str], created: str, documents: Sequence[model.Document]) -> Json:
+    """The commit and the software that made the images. Source: in-toto Statement v1, SLSA provenance v1."""
     command = ["git", "rev-parse", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=True, cwd=versions.ROOT).stdout.strip()
-    packages = [each.external_references[0].locator for each in document.packages]
-    created = image.config["created"]
+    packages = {each.external_references[0].locator for document in documents for each in document.packages}
     return {
         "_type": "https://in-toto.io/Statement/v1",
-        "subject": [{"name": "trireme", "digest": {"sha256": image.digest.partition(":")[2]}}],
+        "subject": [{"name": "trireme", "digest": {"sha256": digest.partition(":")[2]}} for digest in digests],
         "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {
             "buildDefinition": {
@@ -90,7 +119,7 @@ def provenance(image: ImageArchive, document: model.Document) -> Json:
                 "externalParameters": {"version": versions.current(), "sourceDate": created},
                 "resolvedDependencies": [
                     {"uri": "https://trireme.dev", "digest": {"gitCommit": commit}},
-                    *({"uri": package} for package in packages),
+                    *({"uri": package} for package in sorted(packages)),
                 ],
             },
             "runDetails": {"builder": {"id": "https://trireme.dev/build/make-image"}},

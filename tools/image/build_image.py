@@ -1,8 +1,9 @@
 """Builds the image where no container registry is reached: `python -m tools.image.build_image`.
 
 The base of the build stage is made of Debian's packages by mmdebstrap, and pip trusts this machine's certificates.
-Leaves an OCI archive in build/image with its software list, statements about vulnerabilities and provenance beside it.
-Later calls compare a digest of what goes into the image. Needs root, buildah and mmdebstrap.
+Leaves an OCI archive for this machine's architecture in build/image; `build_all` joins those of all architectures, with
+software lists, statements about vulnerabilities and provenance beside it. Programs of another architecture run under an
+emulator. Later calls compare a digest of what goes into the image. Needs root, buildah and mmdebstrap.
 
 Tests: tools/image/test_image.py.
 """
@@ -10,6 +11,7 @@ Tests: tools/image/test_image.py.
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -17,13 +19,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tools.image import attestations
-from tools.image.image_archive import ImageArchive
+from tools.image.image_archive import ImageArchive, write_index
 from tools.release import versions
 
 ROOT = versions.ROOT
 FOLDER = ROOT / "build" / "image"
-STAMP = FOLDER / "inputs"
-BASE = "localhost/debian-python:bookworm"
+NAME = "docker.io/library/trireme"
+REFERENCE = f"{NAME}:{versions.current()}"
+"""The name in the archives: containerd takes it over, and a pod's `image: trireme:TAG` means it."""
+ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
+"""As images and Debian name them, with the kernel's name."""
+OWN = next(name for name, machine in ARCHITECTURES.items() if machine == platform.machine())
 
 _BASE_PACKAGES = "python3,python3-venv,ca-certificates"
 _INPUTS = ("Dockerfile", "pyproject.toml", "README.md", "LICENSE", "deploy/image/*", "internal/**/*")
@@ -33,70 +39,92 @@ _MOUNTED_AUTHORITIES = "/run/ca.crt"
 _PIP = f"[global]\ncert = {_MOUNTED_AUTHORITIES}\n"
 
 
-def missing() -> str:
+def missing(architecture: str = OWN) -> str:
     """What this machine lacks to build the image, or an empty text."""
     if os.geteuid() != 0:
         return "the image cannot be built without a registry: needs root"
-    absent = [program for program in ("buildah", "mmdebstrap") if shutil.which(program) is None]
-    return f"the image cannot be built without a registry: install {' and '.join(absent)}" if absent else ""
+    programs = ("buildah", "mmdebstrap") if architecture == OWN else ("buildah", "mmdebstrap", "arch-test")
+    absent = [program for program in programs if shutil.which(program) is None]
+    if absent:
+        return f"the image cannot be built without a registry: install {' and '.join(absent)}"
+    if architecture != OWN and subprocess.run(["arch-test", architecture], capture_output=True, check=False).returncode:
+        return f"programs of {architecture} do not run here: install qemu-user-static, and start systemd-binfmt"
+    return ""
 
 
-def archive() -> Path:
+def archive(architecture: str = OWN) -> Path:
     """Where the image is."""
-    return FOLDER / f"trireme-{versions.current()}.tar"
+    return FOLDER / f"trireme-{versions.current()}-{architecture}.tar"
 
 
-def build() -> Path:
+def build(architecture: str = OWN) -> Path:
     """Build it where needed; the archive. Raises: SystemExit: something is missing, or a program failed."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:
+    with (FOLDER / f"lock-{architecture}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests in several processes want it at once
-        if not (archive().exists() and STAMP.exists() and STAMP.read_text() == _digest()):
-            _build()
-    return archive()
+        stamp = FOLDER / f"inputs-{architecture}"
+        if not (archive(architecture).exists() and stamp.exists() and stamp.read_text() == _digest()):
+            # First, so that a build that is interrupted leaves no digest of other inputs beside a new image.
+            stamp.unlink(missing_ok=True)
+            _build(architecture)
+            stamp.write_text(_digest())
+    return archive(architecture)
 
 
-def _build() -> None:
-    if lack := missing():
+def build_all(folder: Path) -> Path:
+    """Build it for all architectures; one archive of them, with what is said about it beside it. Raises: SystemExit."""
+    images = [ImageArchive(build(architecture)) for architecture in ARCHITECTURES]
+    archive = folder / f"trireme-{versions.current()}.tar"
+    attestations.write(images, write_index(images, archive, REFERENCE), folder)
+    return archive
+
+
+def _build(architecture: str) -> None:
+    if lack := missing(architecture):
         raise SystemExit(f"image: {lack}")
-    build_base()
-    print("image: building it, one or two minutes", flush=True)
-    # First, so that a build that is interrupted leaves no digest of other inputs beside a new image.
-    STAMP.unlink(missing_ok=True)
-    build_once(archive())
-    attestations.write(ImageArchive(archive()), FOLDER)
-    STAMP.write_text(_digest())
+    build_base(architecture)
+    took = "one or two minutes" if architecture == OWN else "ten minutes under an emulator"
+    print(f"image: building it for {architecture}, {took}", flush=True)
+    build_once(archive(architecture), architecture)
 
 
-def build_once(file: Path, source_date: int | None = None, source: Path = ROOT, version: str = "") -> None:
+def build_once(
+    file: Path, architecture: str = OWN, source_date: int | None = None, source: Path = ROOT, version: str = ""
+) -> None:
     """Build the image from the base, whatever was built before, into an OCI archive. Raises: SystemExit.
 
     `source_date`: of all files, in Unix seconds; by default the last commit's. `source`, `version`: of another release.
     """
     version = version or versions.current()
-    tag = f"trireme:{version}"
+    tag = f"trireme-{architecture}:{version}"
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder, "pip.conf")
         settings.write_text(_PIP)
-        flags = ["--pull-never", "--no-cache", "--network=host", f"--build-arg=PYTHON_IMAGE={BASE}"]
+        flags = ["--pull-never", "--no-cache", "--network=host", f"--arch={architecture}"]
+        flags.append(f"--build-arg=PYTHON_IMAGE={_base(architecture)}")
         mounts = [f"{_AUTHORITIES}:{_MOUNTED_AUTHORITIES}:ro", f"{settings}:/etc/pip.conf:ro"]
         flags += [f"--volume={mount}" for mount in mounts]
         date = {} if source_date is None else {"SOURCE_DATE_EPOCH": str(source_date)}
         _run([source / "deploy/image/build.sh", tag, *flags], BUILDER="buildah", **date)
     file.unlink(missing_ok=True)
-    _run(["buildah", "push", "--quiet", f"localhost/{tag}", f"oci-archive:{file}:{version}"])
+    _run(["buildah", "push", "--quiet", f"localhost/{tag}", f"oci-archive:{file}:{NAME}:{version}"])
 
 
-def build_base() -> None:
+def build_base(architecture: str) -> None:
     """Make the base of the build stage, unless this machine has it."""
-    if subprocess.run(["buildah", "inspect", "--type=image", BASE], capture_output=True, check=False).returncode == 0:
+    base = _base(architecture)
+    if subprocess.run(["buildah", "inspect", "--type=image", base], capture_output=True, check=False).returncode == 0:
         return
-    print("image: making a base of Debian's packages, one or two minutes", flush=True)
+    print(f"image: making a base of Debian's packages for {architecture}, some minutes", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        files = Path(folder, "base.tar")
-        _run(["mmdebstrap", "--quiet", "--variant=minbase", f"--include={_BASE_PACKAGES}", "bookworm", files])
+        flags = ["--quiet", "--variant=minbase", f"--architectures={architecture}", f"--include={_BASE_PACKAGES}"]
+        _run(["mmdebstrap", *flags, "bookworm", Path(folder, "base.tar")])
         Path(folder, "Dockerfile").write_text("FROM scratch\nADD base.tar /\n")
-        _run(["buildah", "build", "--quiet", "--tag", BASE, folder])
+        _run(["buildah", "build", "--quiet", f"--arch={architecture}", "--tag", base, folder])
+
+
+def _base(architecture: str) -> str:
+    return f"localhost/debian-python-{architecture}:bookworm"
 
 
 def _run(command: Sequence[str | Path], **environment: str) -> None:

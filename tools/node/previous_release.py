@@ -46,8 +46,8 @@ def build() -> PreviousRelease:
         subprocess.run(["tar", "--extract"], cwd=source, input=files, check=True)
         subprocess.run(["cp", "--recursive", "--parents", *_RECIPE, source], cwd=versions.ROOT, check=True)
         date = int(_git("log", "-1", "--format=%ct", commit))
-        build_image.build_base()
-        build_image.build_once(release.archive, date, source=source, version=release.version)
+        build_image.build_base(build_image.OWN)
+        build_image.build_once(release.archive, source_date=date, source=source, version=release.version)
     return release
 
 

@@ -8,27 +8,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.programs import build_programs
+from tools.programs.build_programs import GoModule
 
-MODULE = Path(__file__).resolve().parent / "jaeger"
-FOLDER = build_programs.REPOSITORY / "build" / "jaeger"
-JAEGER = FOLDER / "jaeger"
-PACKAGE = "github.com/jaegertracing/jaeger/cmd/jaeger"
-_STAMP = FOLDER / "inputs"
-
-
-def available() -> bool:
-    """Whether it is there, of the version that go.mod names."""
-    return _STAMP.exists() and _STAMP.read_text() == build_programs.digest(MODULE) and JAEGER.exists()
-
-
-def build() -> None:
-    """Build it where needed. Raises: SystemExit: there is no Go toolchain, or it failed."""
-    if not available():
-        text = "building Jaeger into build/jaeger (ten minutes the first time)"
-        build_programs.build_module("jaeger", MODULE, FOLDER, (PACKAGE,), text)
+PROGRAMS = GoModule(
+    "jaeger",
+    Path(__file__).resolve().parent / "jaeger",
+    ("github.com/jaegertracing/jaeger/cmd/jaeger",),
+    "Jaeger into build/jaeger, ten minutes",
+)
+JAEGER = PROGRAMS.program("jaeger")
 
 
 if __name__ == "__main__":
-    build()
+    PROGRAMS.build()
     sys.exit(0)

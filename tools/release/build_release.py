@@ -1,10 +1,12 @@
 """Builds and checks what a release consists of: `make release VERSION=0.2.0`.
 
-Into build/release/VERSION go the wheel and the source distribution, the chart, the packages of the SDKs, the contract
-as a buf module, the kubectl plugin with its manifest for krew, an SPDX document of what an installed wheel consists of,
-the notes from the changelog, and SHA256SUMS. Each is then used as a stranger would: the wheel, built from the source
-distribution, is installed into an empty environment and schedules there, the kubectl plugin installs itself, Helm
-renders the packed chart, and buf reads the packed contract. Nothing is tagged, signed or sent anywhere.
+Into build/release/VERSION go the wheel and the source distribution, the image with its software lists, vulnerabilities
+and provenance, the chart, the packages of the SDKs, the contract as a buf module, the kubectl plugin with its manifest
+for krew, an SPDX document of what an installed wheel consists of, the notes from the changelog, and SHA256SUMS. Each is
+then used as a stranger would: pipx installs the wheel, built from the source distribution, and it schedules; so does a
+container of the image; the kubectl plugin installs itself, Helm installs the packed chart, a plugin in each language is
+built from the packages, and buf reads the packed contract. With `--key` the image and SHA256SUMS are signed, and
+checked as documented. Nothing is tagged or sent anywhere.
 
 Also change: docs/versioning.md.
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -24,11 +27,13 @@ import venv
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.programs import build_programs
-from tools.release import checks, kubectl_plugin, notes, versions
+from tools.image import attestations, build_image
+from tools.programs import build_cosign, build_programs
+from tools.release import checks, kubectl_plugin, notes, signing, versions
 
 ROOT = versions.ROOT
 SDK = ROOT / "build" / "sdk"
+SUMS = "SHA256SUMS"
 
 
 class ReleaseError(Exception):
@@ -40,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build and check a release.")
     parser.add_argument("version", help="as versions.py names it")
     parser.add_argument("--url", help="where the files will be, for krew (default: a place on the project's site)")
+    parser.add_argument("--key", help="the key for the signatures, as cosign takes it (default: nothing is signed)")
     options = parser.parse_args(arguments)
     if options.version != versions.current():
         raise SystemExit(f"release: this is {versions.current()}; `make set-version VERSION={options.version}` first")
@@ -49,9 +55,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         build(folder, options.url or f"https://trireme.dev/releases/v{options.version}")
         check(folder)
-    except (ReleaseError, checks.CheckError) as error:
+        if options.key:
+            sign_image(folder, options.key)
+        write_sums(folder)
+        if options.key:
+            signing.sign_file(folder / SUMS, options.key)
+            step("the signatures, by the documented commands")
+            signing.check_as_documented(folder)
+    except (ReleaseError, checks.CheckError, signing.SigningError) as error:
         raise SystemExit(f"release: {error}") from error
-    write_sums(folder)
     print(f"release: {folder.relative_to(ROOT)} has {len(list(folder.rglob('*')))} files")
     return 0
 
@@ -62,6 +74,8 @@ def build(folder: Path, url: str) -> None:
     step("wheel and source distribution")
     build_distributions(folder)
     kubectl_plugin.write(folder, _only(folder, "*.whl"), url)
+    step("image")
+    build_images(folder)
     step("chart")
     build_programs.build()
     run(build_programs.HELM, "package", ROOT / "deploy" / "chart", "--destination", folder)
@@ -69,9 +83,8 @@ def build(folder: Path, url: str) -> None:
     run(sys.executable, "sdk/build_packages.py", "--if-changed")
     for language in ("protos", *(script.parent.name for script in sorted(ROOT.glob("sdk/*/package.sh")))):
         if (SDK / language).exists():
-            # Stamps, and the crate unpacked, are for builds in this repository.
-            unwanted = shutil.ignore_patterns(".*", "trireme-sdk", "version")
-            shutil.copytree(SDK / language, folder / "sdk" / language, ignore=unwanted)
+            # Without the stamps of builds in this repository.
+            shutil.copytree(SDK / language, folder / "sdk" / language, ignore=shutil.ignore_patterns(".*"))
         else:
             print(f"release: the SDK for {language} is left out: its toolchain is missing", file=sys.stderr)
     (folder / "RELEASE_NOTES.md").write_text(notes.of_release((ROOT / "CHANGELOG.md").read_text(), versions.current()))
@@ -82,31 +95,62 @@ def build_distributions(folder: Path) -> None:
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, quiet=True)
 
 
+def build_images(folder: Path) -> None:
+    """Write the image for all architectures, and what is said about it, where it can be built. Raises: ReleaseError."""
+    lacks = [lack for architecture in build_image.ARCHITECTURES if (lack := build_image.missing(architecture))]
+    if not lacks:
+        build_image.build_all(folder)
+    elif os.environ.get("CI") == "true":
+        raise ReleaseError(lacks[0])
+    else:
+        print(f"release: the image is left out: {lacks[0]}", file=sys.stderr)
+
+
+def sign_image(folder: Path, key: str) -> None:
+    """Sign the image, if it is there, and write the public key. Raises: SigningError."""
+    step("signatures")
+    build_cosign.PROGRAMS.build()
+    if (archive := image_of(folder)).exists():
+        signing.sign_image(archive, build_image.REFERENCE, attestations.read(folder), key)
+    signing.write_public_key(key, folder)
+
+
+def image_of(folder: Path) -> Path:
+    """Where the image of a release is."""
+    return folder / f"trireme-{versions.current()}.tar"
+
+
 def check(folder: Path) -> None:
     """Use each part as a stranger would. Raises: CheckError, ReleaseError."""
     wheel = _only(folder, "*.whl")
     _only(folder, "trireme_scheduler-*.tar.gz")
     with tempfile.TemporaryDirectory(prefix="trireme-release-") as temporary:
         place = Path(temporary)
-        step("the wheel in an empty environment")
-        python = environment(place / "environment", wheel)
-        checks.scheduler_runs(python.parent)
-        packages = _only(python.parent.parent / "lib", "python3*") / "site-packages"
-        checks.write_software_list(packages, folder / f"{wheel.stem}.spdx.json")
+        step("the wheel, installed by pipx")
+        pipx = environment(place / "pipx", "pipx")
+        python = checks.install_by_pipx(pipx, wheel, place)
+        checks.scheduler_runs(place / "bin")
+        installed = _only(python.parent.parent / "lib", "python3*") / "site-packages"
+        checks.write_software_list(installed, folder / f"{wheel.stem}.spdx.json")
+        if image_of(folder).exists():
+            step("a container of the image")
+            checks.container_runs(image_of(folder), build_image.OWN)
         step("the kubectl plugin")
         checks.kubectl_plugin_runs(_only(folder, "kubectl-trireme-*.tar.gz"), place / "kubectl")
         step("the chart")
         run(build_programs.HELM, "lint", "--strict", _only(folder, "*.tgz"))
-        run(build_programs.HELM, "template", "trireme", _only(folder, "*.tgz"), quiet=True)
-        step("the SDK for Python, and the contract")
-        plugin = environment(place / "plugin", _only(folder / "sdk" / "python", "*.whl"))
-        run(plugin, "-c", "from trireme import sdk; sdk.Info")
+        checks.chart_installs(python, build_programs.HELM, _only(folder, "*.tgz"), place)
+        for packages in sorted((folder / "sdk").iterdir()):
+            if packages.name != "protos":
+                step(f"a plugin in {packages.name}")
+                checks.plugin_is_built(place / "bin", packages, place / packages.name)
+        step("the contract")
         with tarfile.open(_only(folder / "sdk" / "protos", "*.tar.gz")) as archive:
             archive.extractall(place / "protos", filter="data")
         run(Path(sys.executable).parent / "buf", "build", place / "protos", "--output", place / "contract.binpb")
 
 
-def environment(folder: Path, *packages: Path) -> Path:
+def environment(folder: Path, *packages: str | Path) -> Path:
     """A new virtual environment with these packages and what they need from their registry; its Python."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
@@ -121,7 +165,7 @@ def write_sums(folder: Path) -> None:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     ]
-    (folder / "SHA256SUMS").write_text("".join(lines))
+    (folder / SUMS).write_text("".join(lines))
 
 
 def step(text: str) -> None:

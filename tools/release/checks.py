@@ -1,9 +1,10 @@
-"""What is checked of a release: that its wheel schedules and its kubectl plugin runs, and what it consists of.
+"""What is checked of a release: that each of its parts works as a stranger uses it, and what it consists of.
 
 Also change: internal/trireme/cli/frontend_connection.py (where the socket is).
 Also change: internal/trireme/cli/up.py (the command line of trireme up).
 """
 
+import contextlib
 import datetime
 import importlib.metadata
 import json
@@ -14,7 +15,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from spdx_tools.spdx.parser.jsonlikedict.json_like_dict_parser import JsonLikeDi
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 from spdx_tools.spdx.writer.json import json_writer
 
+from tools.image import container
 from tools.release import versions
 
 _START_SECONDS = 120.0
@@ -32,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class CheckError(Exception):
-    """The installed wheel is not as it has to be."""
+    """A part of the release is not as it has to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,34 +47,84 @@ class Distribution:
     needs: tuple[str, ...]
 
 
+def install_by_pipx(python: Path, wheel: Path, folder: Path) -> Path:
+    """Install the wheel by an environment's pipx, with its commands in folder/bin; its Python. Raises: CheckError."""
+    places = {"PIPX_HOME": str(folder / "pipx-home"), "PIPX_BIN_DIR": str(folder / "bin")}
+    _run([python, "-m", "pipx", "install", wheel], folder, {**os.environ, **places})
+    return folder / "pipx-home/venvs/trireme-scheduler/bin/python"
+
+
 def scheduler_runs(commands: Path) -> None:
     """Start `trireme up` of an environment, and return once it schedules. Raises: CheckError."""
     with tempfile.TemporaryDirectory(prefix="trireme-up-") as folder:
         environment = {"PATH": f"{commands}{os.pathsep}/usr/bin:/bin", "HOME": folder}
         environment |= {"TRIREME_SOCKET": f"{folder}/admin.sock", "XDG_STATE_HOME": folder}
-        log = Path(folder) / "log"
-        with log.open("wb") as output:
-            command = [commands / "trireme", "up", "--nodes", "3", "--demo"]
-            process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder, env=environment)
-        try:
-            _wait_for_status(commands, environment, folder, process, log)
-        finally:
-            process.terminate()
-            process.wait(60)
+        status: list[str | Path] = [commands / "trireme", "status", "--output", "json"]
+
+        def schedules() -> bool:
+            asked = subprocess.run(status, capture_output=True, check=False, cwd=folder, env=environment)
+            return asked.returncode == 0 and json.loads(asked.stdout).get("version") == versions.current()
+
+        with _started([commands / "trireme", "up", "--nodes", "3", "--demo"], Path(folder), environment, schedules):
+            pass
 
 
-def _wait_for_status(
-    commands: Path, environment: dict[str, str], folder: str, process: subprocess.Popen[bytes], log: Path
-) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    command = [commands / "trireme", "status", "--output", "json"]
-    while True:
-        asked = subprocess.run(command, capture_output=True, check=False, cwd=folder, env=environment)
-        if asked.returncode == 0 and json.loads(asked.stdout).get("version") == versions.current():
-            return
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise CheckError(f"`trireme up` does not schedule:\n{log.read_text()[-2000:]}{asked.stderr.decode()}")
-        time.sleep(1)
+@contextlib.contextmanager
+def _started(
+    command: list[str | Path], folder: Path, environment: dict[str, str], works: Callable[[], bool]
+) -> Iterator[None]:
+    """A program for the block, which begins once it works. Raises: CheckError: it does not."""
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder, env=environment)
+    try:
+        deadline = time.monotonic() + _START_SECONDS
+        while not works():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise CheckError(f"{' '.join(map(str, command))}: it does not work:\n{log.read_text()[-2000:]}")
+            time.sleep(1)
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def container_runs(archive: Path, architecture: str) -> None:
+    """Start `trireme up` in a container of the image, and return once it has scheduled. Raises: CheckError."""
+    done = container.run(archive, architecture, "trireme", "up", "--once", "--nodes", "3")
+    if done.returncode or "demo: web: " not in done.stdout:
+        raise CheckError(f"`trireme up` does not schedule in a container:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def chart_installs(python: Path, helm: Path, chart: Path, folder: Path) -> None:
+    """Install the packed chart on an embedded cluster of the wheel's, and uninstall it. Raises: CheckError."""
+    kubeconfig = folder / "kubeconfig"
+    homes = {name: str(folder) for name in ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
+    environment = {**os.environ, **homes, "KUBECONFIG": str(kubeconfig)}
+    cluster: list[str | Path] = [python, "-m", "trireme_kube.embedded", "--kubeconfig", kubeconfig]
+    with _started(cluster, folder, environment, kubeconfig.exists):
+        settings = ["--namespace", "trireme-system"]
+        # Without certificates, which another program's controller would make.
+        made = [*settings, "--create-namespace", "--set", "mode=standalone"]
+        _run([helm, "install", "trireme", chart, *made], folder, environment)
+        _run([helm, "uninstall", "trireme", *settings], folder, environment)
+
+
+def plugin_is_built(commands: Path, packages: Path, folder: Path) -> None:
+    """Make a plugin with the release's packages of a language; it is built and passes its tests. Raises: CheckError."""
+    # What Rust's packages need takes minutes to compile, and other builds of this repository have compiled it.
+    target = os.environ.get("CARGO_TARGET_DIR", str(versions.ROOT / "build" / "sdk-rust-target"))
+    path = f"{commands}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "CARGO_TARGET_DIR": target}
+    source = ["--sdk", packages.parent, "--directory", folder]
+    _run([commands / "trireme", "plugin", "init", "MyPlugin", "--language", packages.name, *source], None, environment)
+    _run(["make", "test"], folder, environment)
+
+
+def _run(command: list[str | Path], folder: Path | None, environment: dict[str, str]) -> None:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CheckError(f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
 def kubectl_plugin_runs(archive: Path, folder: Path) -> None:

@@ -33,8 +33,9 @@ _OF_GO = ("examples/*", "tools/bench/noop_plugins/go")
 PLACES = (
     Place(SOURCE, rf'^TRIREME = "{_VERSION}"$'),
     Place("deploy/chart/Chart.yaml", rf"^(?:version|appVersion): {_VERSION}$"),
-    Place("docs/deployment.md", rf"(?:\btrireme:|newTag: ){_VERSION}"),
+    Place("docs/deployment.md", rf"(?:\btrireme[:-]|newTag: ){_VERSION}"),
     Place("docs/tutorials/replacing.md", rf"\btrireme:{_VERSION}"),
+    Place("README.md", rf"\btrireme:{_VERSION}"),
     Place("sdk/rust/Cargo.toml", rf'^name = "trireme-sdk"\nversion = "{_VERSION}"'),
     Place("sdk/rust/README.md", rf"trireme-sdk-{_VERSION}\.crate"),
     *(Place(f"{folder}/Cargo.lock", rf'^name = "trireme-sdk"\nversion = "{_VERSION}"') for folder in _OF_RUST),
