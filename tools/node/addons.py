@@ -53,6 +53,7 @@ def metrics_server(plane: launcher.ControlPlane) -> Iterator[None]:
         "--kubelet-insecure-tls",
         "--kubelet-preferred-address-types=InternalIP",
         "--metric-resolution=10s",
+        "--kubelet-request-timeout=5s",
         binary=METRICS_SERVER.program,
     )
     plane.kubectl("wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=50s")

@@ -21,6 +21,7 @@ from tools.controlplane import launcher
 from tools.image import build_image
 from tools.image.image_archive import ImageArchive
 from tools.node import (
+    autoscaling_trial,
     certificate_trial,
     networks,
     node_cluster,
@@ -126,6 +127,10 @@ class Trial:
             here.kubectl("wait", "--for=condition=Ready", f"node/{node}", "--timeout=120s")
             here.await_ready()
 
+    def autoscale(self) -> None:
+        """With metrics-server, filter gets another replica while it evaluates much, and loses it afterwards."""
+        autoscaling_trial.scale_filter(self._here)
+
     def rotate(self) -> None:
         """cert-manager makes the certificates, and renews them under load."""
         self._here.uninstall()
@@ -218,7 +223,7 @@ STEPS: dict[str, Callable[[Trial], None]] = {
     each.__name__: each
     for each in (
         Trial.install, Trial.policies, Trial.scale, Trial.roll, Trial.kill, Trial.memory, Trial.leader, Trial.phases,
-        Trial.drain, Trial.lost, Trial.rotate, Trial.upgrade, Trial.standalone, Trial.default,
+        Trial.drain, Trial.lost, Trial.autoscale, Trial.rotate, Trial.upgrade, Trial.standalone, Trial.default,
         Trial.static, Trial.shadow,
     )
 }  # fmt: skip

@@ -72,7 +72,7 @@ def _has_own_address(pod: Json) -> bool:
 
 
 def ruleset(policies: Sequence[Json], pods: Sequence[Json], namespaces: Sequence[Json]) -> str:
-    """What `nft -f` reads: it replaces the rules of before."""
+    """What `nft -f` reads: it replaces the earlier rules."""
     cluster = _Cluster(pods, namespaces)
     jumps, chains = [], []
     for direction in _DIRECTIONS:
