@@ -159,3 +159,10 @@ def test_a_nominated_member_that_is_classified_again_counts_by_its_new_class() -
     q.reclassify("ns/p0", "uid-p0", 7)
     assert [nominated.class_id for nominated in q.nominator.pods_for("n0")] == [7]
     assert group.members["uid-p0"].record.class_id == 7
+
+
+def test_where_groups_are_not_known_their_members_are_pods_as_others() -> None:
+    q = queue()
+    q.add(groups.member("p", "g"), T0)
+    assert place(q, "p") is Active
+    assert [each.key for each in popped(q, T0)] == ["ns/p"]
