@@ -15,9 +15,20 @@ from contextlib import asynccontextmanager
 import pytest
 from grpc import aio
 
+from tests.contract import linked_frontend, plugin_servers
+from trireme.cache import pod_projection
 from trireme.frontend.phase_clients import fallback, forker_client, local_phases, replica_link
 from trireme.remote import plugin_control
 from trireme.rpc import dialing
+from trireme.v1 import (
+    cycle_pb2,
+    filter_pb2,
+    filter_phase_pb2,
+    filter_phase_pb2_grpc,
+    plugin_pb2,
+    snapshot_pb2,
+    status_pb2,
+)
 from trireme_kube.componentbase import clocks
 
 ARGUMENTS = {"filter": ("-v=0",), "score": ("-v=0",)}
@@ -108,6 +119,58 @@ async def test_phases_in_this_process_need_no_other_and_take_calls_until_they_ar
         await local.stop()
     with pytest.raises(aio.AioRpcError, match="nothing is served"):
         await get_info()
+
+
+def _refuse_all(request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
+    count = len(request.nodes.nodes)
+    refusal = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, messages=["no licence"], plugin="P")
+    return filter_pb2.FilterResponse(
+        columns=filter_pb2.NodeColumns(size=count, statuses=[refusal], status_index=[1] * count, capacity=[0] * count)
+    )
+
+
+async def test_a_phase_in_this_process_that_stops_waits_for_a_plugin_that_is_asked(tmp_path: pathlib.Path) -> None:
+    """The end of a fallback does not take the plugin for one that failed, whose refusals may be ignored."""
+    plugin = plugin_servers.ScriptedPlugin({plugin_servers.FILTER: _refuse_all})
+    plugin.gate.clear()
+    target = f"unix:{tmp_path}/plugin.sock"
+    ignored = plugin_servers.remote(target, failure_policy=snapshot_pb2.FAILURE_POLICY_IGNORE)
+    configuration = snapshot_pb2.Configuration(remote_plugins=[ignored])
+    profile = configuration.profiles.add(scheduler_name="default-scheduler")
+    profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_FILTER).plugins.add(name="P")
+    local = local_phases.LocalPhases(ARGUMENTS, {}, in_process=("filter",))
+    await local.start()
+    async with plugin_servers.scripted(target, plugin):
+        frontend = linked_frontend.Frontend(configuration=configuration)
+        frontend.add_nodes(3)
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        pod = pod_projection.parse({"metadata": {"namespace": "default", "name": "a", "uid": "u"}, "spec": spec})
+        pod_class = frontend.registry.intern(frontend.registry.intern_base(pod.base), ())
+        frontend.publish()
+        frontend.links.set_endpoints(local.addresses("filter"))
+        await frontend.follows()
+        cycle = cycle_pb2.Cycle(
+            fence=cycle_pb2.Fence(epoch=1),
+            config_hash=1,
+            generation=frontend.publish(),
+            profile="default-scheduler",
+            pod_class=pod_class,
+        )
+        request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1)
+
+        async def call(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterPhaseFilterResponse:
+            return await filter_phase_pb2_grpc.FilterPhaseStub(link.channel).Filter(request, timeout=30)
+
+        calling = asyncio.create_task(frontend.links.call("default-scheduler", pod_class, call))
+        await plugin.until_running(1)
+        frontend.links.set_endpoints([])
+        stopping = asyncio.create_task(local.stop())
+        await asyncio.sleep(0.1)
+        plugin.gate.set()
+        columns = (await calling).columns
+        await stopping
+        await frontend.links.close()
+    assert [text for each in columns.statuses for text in each.messages] == ["no licence"]
 
 
 async def test_a_task_of_a_phase_in_this_process_that_fails_ends_the_frontend() -> None:
