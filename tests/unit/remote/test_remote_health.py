@@ -71,6 +71,6 @@ def test_that_a_plugin_fails_and_answers_again_is_logged_once_each(caplog: pytes
     health.record_answer("Score")
     health.record_answer("Score")
     assert [record.getMessage() for record in caplog.records] == [
-        "plugin Far: Score failed: down",
+        "plugin Far: Score failed: down; it is called again",
         "plugin Far answers Score again",
     ]
