@@ -23,6 +23,7 @@ from tools.image.image_archive import ImageArchive
 from tools.node import (
     autoscaling_trial,
     certificate_trial,
+    first_hour,
     networks,
     node_cluster,
     policy_trial,
@@ -181,6 +182,11 @@ class Trial:
             manifest.unlink()
             self._await("delete", pod)
 
+    def hour(self) -> None:
+        """A reader's first hour: the commands of docs/tutorials/replacing.md, each step in its time."""
+        with tempfile.TemporaryDirectory(prefix="trireme-reader-") as home:
+            first_hour.Reader(self._here, Path(home)).follow()
+
     def shadow(self) -> None:
         """Shadow alone, beside kube-scheduler: it reports what it would have decided."""
         self._here.install("mode=shadow")
@@ -224,7 +230,7 @@ STEPS: dict[str, Callable[[Trial], None]] = {
     for each in (
         Trial.install, Trial.policies, Trial.scale, Trial.roll, Trial.kill, Trial.memory, Trial.leader, Trial.phases,
         Trial.drain, Trial.lost, Trial.autoscale, Trial.rotate, Trial.upgrade, Trial.standalone, Trial.default,
-        Trial.static, Trial.shadow,
+        Trial.static, Trial.shadow, Trial.hour,
     )
 }  # fmt: skip
 

@@ -18,7 +18,6 @@ import pathlib
 import socket
 import ssl
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
@@ -85,7 +84,9 @@ class ReportUnavailableNow(ReportUnavailable, display.NoReportNowError):
 def default_socket() -> pathlib.Path:
     """The socket of this user's own installation."""
     path = os.environ.get(SOCKET_VARIABLE)
-    folder = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/trireme-{os.getuid()}"
+    # tempfile would need a folder that can be written to: a container on a read-only root may have none.
+    temporary = os.environ.get("TMPDIR") or "/tmp"
+    folder = os.environ.get("XDG_RUNTIME_DIR") or f"{temporary}/trireme-{os.getuid()}"
     return pathlib.Path(path) if path else pathlib.Path(folder, "trireme-admin.sock")
 
 

@@ -1,6 +1,7 @@
 """The errors of `trireme` for wrong usage: flag or field and what to do, on stderr, with an exit code that is not 0."""
 
 import pathlib
+import tempfile
 
 import pytest
 
@@ -88,3 +89,16 @@ def test_wrong_usage(
     assert code != 0
     assert said.replace("{}", str(tmp_path)) in captured.err
     assert not captured.out
+
+
+def test_a_command_needs_no_folder_that_can_be_written_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pod of `helm test` has a read-only root and no volume."""
+    for name in ("TRIREME_SOCKET", "XDG_RUNTIME_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TMPDIR", "/nonexistent")
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert main.main(["version"]) == 0
+    assert "no scheduler listens at /nonexistent/" in " ".join(capsys.readouterr().out.split())
