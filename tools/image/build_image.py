@@ -5,7 +5,7 @@ Leaves an OCI archive for this machine's architecture in build/image; `build_all
 software lists, statements about vulnerabilities and provenance beside it. Programs of another architecture run under an
 emulator. Later calls compare a digest of what goes into the image. Needs root, buildah and mmdebstrap.
 
-Tests: tools/image/test_image.py.
+Tests: tools/image/test_build_image.py, tools/image/test_image.py.
 """
 
 import fcntl
@@ -33,6 +33,8 @@ OWN = next(name for name, machine in ARCHITECTURES.items() if machine == platfor
 
 _BASE_PACKAGES = "python3,python3-venv,ca-certificates"
 _INPUTS = ("Dockerfile", "pyproject.toml", "README.md", "LICENSE", "deploy/image/*", "internal/**/*")
+# As in .dockerignore.
+_LEFT_OUT = ("__pycache__", ".egg-info")
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 # In the build stage, where it does not come into the image.
 _MOUNTED_AUTHORITIES = "/run/ca.crt"
@@ -63,11 +65,11 @@ def build(architecture: str = OWN) -> Path:
     with (FOLDER / f"lock-{architecture}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests in several processes want it at once
         stamp = FOLDER / f"inputs-{architecture}"
-        if not (archive(architecture).exists() and stamp.exists() and stamp.read_text() == _digest()):
+        if not (archive(architecture).exists() and stamp.exists() and stamp.read_text() == digest_of_inputs()):
             # First, so that a build that is interrupted leaves no digest of other inputs beside a new image.
             stamp.unlink(missing_ok=True)
             _build(architecture)
-            stamp.write_text(_digest())
+            stamp.write_text(digest_of_inputs())
     return archive(architecture)
 
 
@@ -137,10 +139,13 @@ def _run(command: Sequence[str | Path], **environment: str) -> None:
 
 def _files() -> Iterator[Path]:
     for pattern in _INPUTS:
-        yield from (path for path in sorted(ROOT.glob(pattern)) if path.is_file() and "__pycache__" not in path.parts)
+        for path in sorted(ROOT.glob(pattern)):
+            if path.is_file() and not any(part.endswith(_LEFT_OUT) for part in path.parts):
+                yield path
 
 
-def _digest() -> str:
+def digest_of_inputs() -> str:
+    """What goes into the image, its packages apart."""
     digest = hashlib.sha256()
     for path in _files():
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
