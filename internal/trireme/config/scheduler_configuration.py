@@ -477,7 +477,9 @@ class SchedulerConfiguration:
     pod_initial_backoff_seconds: Annotated[
         int, "The first back-off of a refused pod.", AtLeast(1, "must be greater than 0"), Written(type=OPTIONAL_INT64)
     ] = 1
-    pod_max_backoff_seconds: Annotated[int, "The longest back-off of a refused pod.", Written(type=OPTIONAL_INT64)] = 10
+    pod_max_backoff_seconds: Annotated[
+        int, "The longest back-off of a pod; of a group √members times it.", Written(type=OPTIONAL_INT64)
+    ] = 10
     profiles: Annotated[tuple[Profile, ...], "The profiles; none: the default one.", InContext(_profiles_problems)] = ()
     extenders: Annotated[tuple[Extender, ...], "HTTP extenders, in the order of their calls.", Change.AT_RESTART] = ()
     delay_cache_until_active: Annotated[

@@ -1,4 +1,4 @@
-"""A refusal: why no node takes a pod, as a failure of its attempt.
+"""A refusal: why no node takes a pod, as a failure of its attempt, with the numbers of FailedScheduling.
 
 Source: pkg/scheduler/framework/types.go FitError.
 

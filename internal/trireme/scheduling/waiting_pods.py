@@ -1,5 +1,7 @@
 """Pods that wait on Permit: assumed on their node until every plugin that they wait for allows them, or one rejects.
 
+`pending_pod_removal` ends the wait of a pod that is deleted.
+
 Source: pkg/scheduler/framework/runtime/waiting_pods_map.go.
 
 Also change: protos/trireme/v1/bind.proto (how long a pod waits at most).

@@ -1,5 +1,8 @@
 """Raw scores of classes, brought to the snapshot's generation by scoring again only what changed.
 
+Weights are applied by `placers` and cached in `class_scores` (`refresh_ranking`). A reload makes a new engine, with
+empty caches (`score/service.py`).
+
 Also change: internal/trireme/evaluation/filtering/filter_evaluator.py (caching of answers is alike).
 
 Tests: tests/unit/evaluation/test_scoring.py, tests/contract/test_plugin_canary.py,

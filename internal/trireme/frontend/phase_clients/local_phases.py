@@ -5,7 +5,8 @@ this module knows that they are child processes. Their sockets are in a folder t
 end with the frontend, however it ends.
 
 In the frontend's own process filter and score are the same services, called without a socket (`rpc.in_process`). On few
-processors a call to a child costs more than most of what it computes.
+processors a call to a child costs more than most of what it computes: `phases.local` is read by
+`trireme_configuration.Phases.in_process`.
 """
 
 import asyncio
