@@ -13,7 +13,7 @@ from pathlib import Path
 from deploy import make_certificates
 from tools.controlplane import launcher
 from tools.node import networks
-from tools.programs.build_addons import CERT_MANAGER, METRICS_SERVER
+from tools.programs.build_addons import CERT_MANAGER, CERT_MANAGER_PACKAGE, METRICS_SERVER
 
 _METRICS_PORT = 4443
 _METRICS = ("metrics-server", "kube-system")
@@ -23,7 +23,7 @@ _METRICS = ("metrics-server", "kube-system")
 def cert_manager(plane: launcher.ControlPlane) -> Iterator[None]:
     """Have certificates made and renewed. Raises: ControlPlaneError."""
     CERT_MANAGER.build()
-    for file in sorted((CERT_MANAGER.source() / "deploy" / "crds").glob("crd-*.yaml")):
+    for file in sorted((CERT_MANAGER.sources_of(CERT_MANAGER_PACKAGE) / "deploy" / "crds").glob("crd-*.yaml")):
         # Its chart fills in labels.
         kind = "\n".join(line for line in file.read_text().splitlines() if "{{" not in line)
         plane.kubectl("apply", "--server-side", "-f", "-", stdin=kind)
@@ -33,7 +33,7 @@ def cert_manager(plane: launcher.ControlPlane) -> Iterator[None]:
         f"--kubeconfig={plane.kubeconfig}",
         "--leader-elect=false",
         "--metrics-listen-address=127.0.0.1:0",
-        binary=CERT_MANAGER.program,
+        binary=CERT_MANAGER.program("controller"),
     )
     yield
     plane.stop_program("cert-manager")
@@ -54,7 +54,7 @@ def metrics_server(plane: launcher.ControlPlane) -> Iterator[None]:
         "--kubelet-preferred-address-types=InternalIP",
         "--metric-resolution=10s",
         "--kubelet-request-timeout=5s",
-        binary=METRICS_SERVER.program,
+        binary=METRICS_SERVER.program("metrics-server"),
     )
     plane.kubectl("wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=50s")
     yield

@@ -7,6 +7,8 @@ digest of what it is built of. Programs that few need have modules and folders o
 Standard library only, so that it runs before anything is installed.
 
 Also change: tools/controlplane/go_programs.py (how programs in Go are built).
+
+Tests: tools/programs/test_build_programs.py.
 """
 
 from __future__ import annotations
@@ -62,6 +64,12 @@ class GoModule:
             program.replace(self.program(program.name))
         unfinished.rmdir()
         self._stamp.write_text(self._digest())
+
+    def sources_of(self, package: str) -> Path:
+        """The folder of the module that has the package: what it is built of, and what else is beside it."""
+        command = ["go", "list", "-f", "{{.Module.Dir}}", package]
+        done = subprocess.run(command, cwd=self.source, capture_output=True, text=True, check=True)
+        return Path(done.stdout.strip())
 
     @property
     def _folder(self) -> Path:
