@@ -11,9 +11,10 @@ Tests: tests/unit/rpc/test_in_process.py, tests/contract/test_local_phases.py.
 
 import asyncio
 import collections
+import contextlib
 import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, cast
 
 import grpc
@@ -22,8 +23,6 @@ from grpc import aio
 from trireme.tracing import server_spans, spans
 
 log = logging.getLogger(__name__)
-
-STOP_POLL_SECONDS = 0.02
 
 UNREAD_REQUESTS = 16
 """How many messages of a stream may wait for its handler before their writer waits."""
@@ -49,8 +48,9 @@ class InProcessServer:
         self.address = Address(name, self)
         self.serving = False
         self._handlers: dict[str, Any] = {}
-        #: Under way, those with one answer.
-        self.calls: set[_Call] = set()
+        # Under way, those with one answer.
+        self._calls: set[_Call] = set()
+        self._idle = asyncio.Event()
         self._interceptors: list[aio.ServerInterceptor] = []
         if spans.recorder is not None:
             self._interceptors.append(server_spans.TracingInterceptor())
@@ -74,12 +74,26 @@ class InProcessServer:
     async def stop(self, grace: float) -> None:
         """Take no more calls, and return once those under way have ended: after `grace` seconds as UNAVAILABLE."""
         self.serving = False
-        end = asyncio.get_running_loop().time() + grace
-        while self.calls:
-            if asyncio.get_running_loop().time() >= end:
-                for call in self.calls:
-                    call.end_by_server()
-            await asyncio.sleep(STOP_POLL_SECONDS)
+        if self._calls:
+            self._idle.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await self._idle.wait()
+        if self._calls:
+            for call in self._calls:
+                call.end_by_server()
+            await self._idle.wait()
+
+    @contextlib.contextmanager
+    def under_way(self, call: "_Call") -> Iterator[None]:
+        """Have `stop` wait for the call within the context."""
+        self._calls.add(call)
+        try:
+            yield
+        finally:
+            self._calls.discard(call)
+            if not self._calls:
+                self._idle.set()
 
     async def handler(self, method: str, metadata: Sequence[Any]) -> Any:
         """The handler of a method, through the interceptors; None: there is none."""
@@ -103,7 +117,10 @@ class _CallDetails(NamedTuple):
 
 
 class InProcessChannel(aio.Channel):
-    """The channel to a server of this process."""
+    """The channel to a server of this process.
+
+    It has all methods, as `aio.Channel` is abstract; those that nothing calls here are not offered.
+    """
 
     def __init__(self, server: InProcessServer) -> None:
         self._server = server
@@ -134,14 +151,12 @@ class InProcessChannel(aio.Channel):
         """Have the handler answer. Raises: AioRpcError."""
         handler = await self._handler(method, metadata)
         call = _Call(timeout)
-        self._server.calls.add(call)
         try:
-            async with asyncio.timeout(timeout) as call.limit:
-                return await handler.unary_unary(request, call)
+            with self._server.under_way(call):
+                async with call.limit:
+                    return await handler.unary_unary(request, call)
         except Exception as error:  # a status of a call that the handler made is none of this call
             raise call.status_of(method, error) from error
-        finally:
-            self._server.calls.discard(call)
 
     def _open_stream(self, method: str, serialize: Callable[[Any], bytes], *_: Any, **__: Any) -> "_Stream":
         stream = _Stream(serialize, functools.partial(self._handler, method, ()), method)
@@ -186,21 +201,21 @@ class _Call:
     """What a handler sees of a call, as gRPC's ServicerContext."""
 
     def __init__(self, timeout: float | None) -> None:
-        self._deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        #: Ends the handler at the deadline.
+        self.limit = asyncio.timeout(timeout)
         self._aborted: aio.AioRpcError | None = None
-        #: What ends the handler at the deadline.
-        self.limit: asyncio.Timeout | None = None
         self._ended_by_server = False
 
     def end_by_server(self) -> None:
-        """End the handler now, as the server stops."""
-        self._ended_by_server = True
-        if self.limit is not None:
+        """End the handler now, as the server stops; one whose deadline has passed ends already."""
+        if not self.limit.expired():
+            self._ended_by_server = True
             self.limit.reschedule(asyncio.get_running_loop().time())
 
     def time_remaining(self) -> float | None:
         """Seconds until the deadline; None: there is none."""
-        return None if self._deadline is None else max(self._deadline - asyncio.get_running_loop().time(), 0.0)
+        deadline = self.limit.when()
+        return None if deadline is None else max(deadline - asyncio.get_running_loop().time(), 0.0)
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Sequence[Any] = ()) -> NoReturn:
         """End the call with a status. Raises: AbortError, always."""
@@ -213,7 +228,7 @@ class _Call:
             return self._aborted
         if self._ended_by_server:
             return _error(grpc.StatusCode.UNAVAILABLE, "Server shutting down")
-        if isinstance(error, TimeoutError) and self.time_remaining() == 0:
+        if self.limit.expired():
             return _error(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
         log.error("%s failed: %s; the pods of the call are tried again", method, error, exc_info=error)
         return _error(grpc.StatusCode.UNKNOWN, f"Unexpected {type(error)}: {error}")

@@ -42,12 +42,22 @@ class Service:
                     raise aio.AioRpcError(Code.FAILED_PRECONDITION, aio.Metadata(), aio.Metadata(), "of another")
                 case "hang":
                     await asyncio.Event().wait()
+                case "clean up":
+                    await self._hang_and_clean_up()
                 case "wait":
                     await self.reads.wait()
         except asyncio.CancelledError:
             self.ends.append("cancelled")
             raise
         return request
+
+    async def _hang_and_clean_up(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.1)
+            self.ends.append("cleaned up")
+            raise
 
     async def converse(self, requests: AsyncIterator[bytes], context: Any) -> None:
         try:
@@ -180,7 +190,7 @@ async def test_a_server_that_stops_lets_a_call_under_way_end() -> None:
         calling = asyncio.create_task(channel.unary_unary("/s/Unary")(StringValue(value="wait")))
         await asyncio.sleep(0)
         stopping = asyncio.create_task(server.stop(20))
-        await asyncio.sleep(2 * in_process.STOP_POLL_SECONDS)
+        await asyncio.sleep(0.04)
         assert not stopping.done()
         service.reads.set()
         await calling
@@ -193,6 +203,18 @@ async def test_a_call_that_outlasts_the_grace_of_a_server_is_unavailable() -> No
         await asyncio.sleep(0)
         await server.stop(0)
         assert (await _status(calling), service.ends) == ((Code.UNAVAILABLE, "Server shutting down"), ["cancelled"])
+
+
+@pytest.mark.parametrize("deadline", [20.0, 0.01], ids=["before-its-deadline", "at-its-deadline"])
+async def test_a_server_that_stops_waits_for_a_handler_that_cleans_up(deadline: float) -> None:
+    """It takes a moment to end, and is not ended a second time."""
+    async with _dialled() as (channel, service, server):
+        calling = asyncio.create_task(channel.unary_unary("/s/Unary")(StringValue(value="clean up"), timeout=deadline))
+        await asyncio.sleep(0.02)
+        await server.stop(0)
+        assert service.ends == ["cleaned up", "cancelled"]
+        code, _ = await _status(calling)
+        assert code is (Code.UNAVAILABLE if deadline > 1 else Code.DEADLINE_EXCEEDED)
 
 
 async def test_both_sides_of_a_stream_read_what_the_other_writes_in_order() -> None:
