@@ -181,7 +181,7 @@ LOCAL = pytest.mark.parametrize("local", ["InProcess", "Children"])
 
 @LOCAL
 async def test_a_frontend_alone_is_a_whole_scheduler(cluster: clusters.OpenCluster, local: str) -> None:
-    """Pods of several kinds are bound, one is preempted for, and one is told why it fits nowhere."""
+    """It binds pods of several kinds, evicts one for a preemptor, and reports why another fits nowhere."""
     async with cluster(nodes=3, cpu="4") as here:
         here.local = local
         await here.add_priority_class("high", 1000)

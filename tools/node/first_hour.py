@@ -60,7 +60,7 @@ class Reader:
         self._blocks = blocks(PAGE.read_text())
 
     def follow(self) -> None:
-        """Raises: TrialFailedError: a command failed, a step took longer than promised, or pods of others changed."""
+        """Raises: TrialFailedError: a command failed, or took longer than documented, or changed pods of others."""
         self._prepare()
         steps = {"shadow": self._compare, "namespace": self._move, "default": self._replace, "back": self._return}
         for name, step in steps.items():

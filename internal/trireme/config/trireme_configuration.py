@@ -118,8 +118,13 @@ class Phase:
     ] = ()
 
 
-#: On so many processors or fewer, calls between processes cost more than they gain.
-FEW_PROCESSORS = 4
+# On so many processors or fewer, calls between processes cost more than they gain.
+_FEW_PROCESSORS = 4
+
+
+def has_few_processors() -> bool:
+    """Whether processes on this machine compute in turns rather than side by side."""
+    return (os.cpu_count() or 1) <= _FEW_PROCESSORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +149,7 @@ class Phases:
         if name == "bind" or self.local == CHILDREN:
             return False
         is_one = (self.filter if name == "filter" else self.score).local_replicas == 1
-        return self.local == IN_PROCESS or (is_one and (os.cpu_count() or 1) <= FEW_PROCESSORS)
+        return self.local == IN_PROCESS or (is_one and has_few_processors())
 
     def problems(self, path: str) -> Iterable[Problem]:
         """Several replicas where there can be one."""

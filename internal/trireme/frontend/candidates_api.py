@@ -53,7 +53,10 @@ class CandidatesApi:
                 pause = UNKNOWN_PAUSE_SECONDS
                 api, why = lease_candidate.CANDIDATES.api, with_advice(error)
                 log.warning(
-                    "whether the API server serves %s is unknown: %s; it is asked again in %d s", api, why, pause
+                    "whether the API server serves %s is unknown: %s; the request is sent again in %d s",
+                    api,
+                    why,
+                    pause,
                 )
             await asyncio.sleep(pause)
 

@@ -321,7 +321,9 @@ class PluginMonitor:
         plugin.reachable = not isinstance(error, plugin_handshake.Unreachable)
         plugin.problem = str(error)
         if was != (plugin.reachable, plugin.problem):
-            log.warning("%s: %s; it is asked again", plugin.where, plugin.problem.removeprefix(f"{plugin.where}: "))
+            log.warning(
+                "%s: %s; the plugin is called again", plugin.where, plugin.problem.removeprefix(f"{plugin.where}: ")
+            )
 
     def _log_missing(self, plugin: monitored_plugin.MonitoredPlugin) -> None:
         """Log that a plugin does not take part yet, and what follows from that."""

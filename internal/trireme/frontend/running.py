@@ -428,7 +428,9 @@ class Elector:
                     scheduler_id = await self._fetch_scheduler_id(connection)
                     break
                 except (ApiError, ApiUnreachable) as error:
-                    log.warning("the API server does not report its version: %s; it is asked again", with_advice(error))
+                    log.warning(
+                        "the API server does not report its version: %s; the request is sent again", with_advice(error)
+                    )
                     await asyncio.sleep(1.0)
         return Term(
             epoch,

@@ -3,7 +3,6 @@
 Tests: tests/unit/scheduling/test_speculation.py, tests/unit/scheduling/test_scheduler.py.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -72,5 +71,4 @@ def _prepares_ahead(phases: trireme_configuration.Phases) -> bool:
     evaluating = (phases.filter, phases.score)
     if any(phase.endpoints or phase.local_replicas > 1 for phase in evaluating):
         return True
-    has_few_processors = (os.cpu_count() or 1) <= trireme_configuration.FEW_PROCESSORS
-    return not (phases.in_process("filter") or has_few_processors)
+    return not (phases.in_process("filter") or trireme_configuration.has_few_processors())

@@ -27,7 +27,7 @@ def _tried(
         q.add(record(name, class_id), T0 + number)
     tried: list[Any] = []
     while (batch := q.pop(T0 + 10, 8)) is not None:
-        tried += batch.pods  # type: ignore[union-attr]
+        tried += batch.pods  # type: ignore[union-attr]  # no groups are queued
     return q, sorted(tried, key=lambda pod: pod.key)
 
 

@@ -235,7 +235,7 @@ def _preempting(cluster: Cluster, *victims: tuple[int, ...]) -> None:
             cluster.room[name] += 9
         return filter_phase_pb2.ListPodGroupVictimsResponse(victims=listed)
 
-    cluster.list_pod_group_victims = list_victims  # type: ignore[method-assign, assignment]
+    cluster.list_pod_group_victims = list_victims  # type: ignore[method-assign, assignment]  # a fake
     cluster.reprieve = lambda _: filter_phase_pb2.ReprievePodGroupVictimsResponse(
         status=status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE)
     )

@@ -1,6 +1,7 @@
 """A PostFilter that fails in the frontend: the pod's failure has a code for it, beside those of the nodes."""
 
 import contextlib
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,9 @@ from trireme.wire import node_columns
 from trireme.wire.phase_answers import FilterAnswer
 
 
-def test_victims_that_cannot_be_evicted_at_once_have_a_code() -> None:
+@contextlib.contextmanager
+def _evicting() -> Iterator[World]:
+    """The pod `strong` waits for the eviction of `weak`, in the call that is pending."""
     with contextlib.closing(World("--feature-gates=SchedulerAsyncPreemption=false")) as world:
         world.api.put_node("n0", 1)
         world.deliver("nodes", 1)
@@ -28,6 +31,11 @@ def test_victims_that_cannot_be_evicted_at_once_have_a_code() -> None:
         world.create("strong", 1, 100)
         while not any(call.request.HasField("evict") for call in world.pending_calls if call.rpc == "Apply"):
             world.answer(world.pending_calls[0], "good")
+        yield world
+
+
+def test_victims_that_cannot_be_evicted_at_once_have_a_code() -> None:
+    with _evicting() as world:
         world.answer(world.pending_call("Apply"), "bad")
         failures = world.frontend.scheduling.reporter
         uid = world.api.pods["strong"]["metadata"]["uid"]
@@ -37,15 +45,7 @@ def test_victims_that_cannot_be_evicted_at_once_have_a_code() -> None:
 
 
 def test_victims_that_are_evicted_at_once_are_no_failure() -> None:
-    with contextlib.closing(World("--feature-gates=SchedulerAsyncPreemption=false")) as world:
-        world.api.put_node("n0", 1)
-        world.deliver("nodes", 1)
-        world.create("weak", 1)
-        world.answer_all()
-        world.deliver("pods", 1000)
-        world.create("strong", 1, 100)
-        while not any(call.request.HasField("evict") for call in world.pending_calls if call.rpc == "Apply"):
-            world.answer(world.pending_calls[0], "good")
+    with _evicting() as world:
         world.answer(world.pending_call("Apply"), "good")
         uid = world.api.pods["strong"]["metadata"]["uid"]
         statuses = world.frontend.scheduling.reporter.last_statuses(uid)

@@ -34,7 +34,8 @@ class Batches(Cluster):
         self.reports = Reports(self)
         self.now = T0
         fakes: Any = self
-        self.in_turn.note_placed = lambda tried, placed: self.noted.append((tried, placed))  # type: ignore[method-assign]
+        in_turn: Any = self.in_turn
+        in_turn.note_placed = lambda tried, placed: self.noted.append((tried, placed))
         reports: Any = self.reports
         self.run_cycle = scheduling_cycle.SchedulingCycle(
             cache=self.cache,

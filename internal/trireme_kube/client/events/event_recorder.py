@@ -307,9 +307,9 @@ class EventRecorder:
             except ApiError as error:
                 if error.not_found:
                     return False
-                log.warning("cannot tell whether events.k8s.io/v1 is served: %s; it is asked again", error)
+                log.warning("cannot tell whether events.k8s.io/v1 is served: %s; the request is sent again", error)
             except ApiUnreachable as error:
-                log.warning("cannot tell whether events.k8s.io/v1 is served: %s; it is asked again", error)
+                log.warning("cannot tell whether events.k8s.io/v1 is served: %s; the request is sent again", error)
             else:
                 return True
             await self._sleep(delay * (1 + self._rng()))
