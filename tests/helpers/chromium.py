@@ -34,7 +34,7 @@ FLAGS = (
 
 @dataclass
 class Browser:
-    """A running Chromium, and what its pages did: addresses that they loaded, and errors and warnings."""
+    """A running Chromium, and what its last page did: addresses that it loaded, and errors and warnings."""
 
     chromium: sync_api.Browser
     loaded: list[str] = field(default_factory=list)
@@ -42,7 +42,8 @@ class Browser:
 
     @contextlib.contextmanager
     def page(self, *, width: int = 1280, height: int = 860, dark: bool = False, **more: Any) -> Iterator[sync_api.Page]:
-        """A page in a profile of its own; its requests and complaints are collected."""
+        """A page in a profile of its own; its requests and complaints are collected, and those of earlier pages go."""
+        self.loaded, self.complaints = [], []
         context = self.chromium.new_context(
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", **more
         )
