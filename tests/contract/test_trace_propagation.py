@@ -115,6 +115,36 @@ async def test_the_spans_of_a_plugin_join_the_trace_of_the_pod(tmp_path: pathlib
     assert (joined.trace_id, joined.span_id, alone) == (0xA, span.context.span_id, None)
 
 
+class Caller:
+    """A plugin that notes which span it is called from."""
+
+    info = sdk.Info("Caller", depends_on=sdk.Dependency.CLUSTER)
+
+    def __init__(self) -> None:
+        self.spans: list[TraceContext | None] = []
+
+    def pre_filter(self, call: sdk.Call) -> None:
+        self.spans.append(trace_context.current.get())
+
+
+async def test_plugins_know_that_a_trace_is_not_sampled(tmp_path: pathlib.Path) -> None:
+    """If not, their own samplers would decide, and keep traces that consist of a plugin alone."""
+    plugin, caller = Caller(), TraceContext(0xA, 0xB, False)
+    listener = listen_flags.make_listener(f"unix:{tmp_path}/plugin.sock")
+    with recorded_spans.recorded() as recorder:
+        server = grpc_server.ReplicaServer(listener, plugin_server.services(plugin))
+        connection = dialing.Dialer().open((await server.start()).text, ())
+        stub = filter_pb2_grpc.FilterPluginStub(connection.channel)
+        try:
+            with trace_context.use(caller):
+                await stub.PreFilter(filter_pb2.PreFilterRequest())
+            await stub.PreFilter(filter_pb2.PreFilterRequest())
+        finally:
+            await connection.close()
+            await server.stop(0)
+    assert (plugin.spans, recorder.spans) == ([caller, None], [])
+
+
 async def test_calls_pass_nothing_on_while_tracing_is_off(tmp_path: pathlib.Path) -> None:
     plugin = Tracing()
     server = grpc_server.ReplicaServer(

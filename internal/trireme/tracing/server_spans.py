@@ -21,10 +21,16 @@ class TracingInterceptor(aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """The handler, in the caller's trace if the caller has one."""
+        """The handler, in the caller's trace if the caller has one.
+
+        The handler runs in the task of this call: where nothing is recorded, that knows the caller's span is enough.
+        """
         handler = await continuation(handler_call_details)
         parent = trace_context.of_metadata(handler_call_details.invocation_metadata)
         if handler is None or parent is None or handler.request_streaming:
+            return handler
+        if not parent.sampled:
+            trace_context.current.set(parent)
             return handler
         span = handler_call_details.method.lstrip("/"), parent, spans.Kind.SERVER, {"rpc.system": "grpc"}
         behavior: Any = handler.unary_stream or handler.unary_unary

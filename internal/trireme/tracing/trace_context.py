@@ -51,11 +51,13 @@ def use(context: TraceContext) -> Iterator[None]:
 async def use_for_each(context: TraceContext, answers: AsyncIterator[Answer]) -> AsyncIterator[Answer]:
     """The answers; the context holds while one is awaited, and not between them, where other code runs."""
     while True:
-        with use(context):
-            try:
-                answer = await anext(answers)
-            except StopAsyncIteration:
-                return
+        token = current.set(context)  # as `use`, which would cost as much as the answer
+        try:
+            answer = await anext(answers)
+        except StopAsyncIteration:
+            return
+        finally:
+            current.reset(token)
         yield answer
 
 

@@ -86,6 +86,12 @@ class TracedBindingLog(ports.BindingLog):
         bind_seconds: float,
     ) -> None:
         """The pod is bound."""
-        times = {"permit_seconds": permit_seconds, "pre_bind_seconds": pre_bind_seconds, "bind_seconds": bind_seconds}
-        self._log.add_bound(pod, now, **times)
-        self._traces.note_permit_wait(pod.uid, permit_seconds)
+        self._log.add_bound(
+            pod,
+            now,
+            permit_seconds=permit_seconds,
+            pre_bind_seconds=pre_bind_seconds,
+            bind_seconds=bind_seconds,
+        )
+        if permit_seconds:
+            self._traces.note_permit_wait(pod.uid, permit_seconds)
