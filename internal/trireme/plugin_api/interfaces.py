@@ -197,6 +197,16 @@ class IgnoresRequests(Protocol):
     ignores_requests: Literal[True]
 
 
+@runtime_checkable
+class IgnoresNodeAffinity(Protocol):
+    """A filter plugin that does not read the required node affinity: a DaemonSet's pods share its answers.
+
+    Implementers: trireme.plugins.*.filter.
+    """
+
+    ignores_node_affinity: Literal[True]
+
+
 class PreparedVerdicts(Protocol):
     """What an AsyncFilter found out about one class: PreFilter returns it as its state, and `prepare` fills it.
 

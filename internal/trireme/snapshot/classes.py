@@ -116,6 +116,17 @@ class PodClass:
         return self.memo("family", _family)
 
     @property
+    def names_nodes(self) -> bool:
+        """Whether the required node affinity names nodes, as that of a DaemonSet's pods does."""
+        terms = self.pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+        return any(term.match_fields for term in terms.node_selector_terms)
+
+    @property
+    def beside_node_affinity(self) -> bytes:
+        """What the class states beside its required node affinity: equal for the pods of a DaemonSet."""
+        return self.memo("beside_node_affinity", _beside_node_affinity)
+
+    @property
     def host_ports(self) -> tuple[pod_takings.Port, ...]:
         """The host ports of the class's containers and sidecars."""
         return self.memo("host_ports", lambda of: pod_takings.host_ports(of.pod.spec))
@@ -147,4 +158,12 @@ def _family(pod_class: PodClass) -> bytes:
     for container in (*pod.spec.containers, *pod.spec.init_containers):
         container.resources.ClearField("requests")
         container.resources.ClearField("limits")
+    return pod.SerializeToString(deterministic=True)
+
+
+def _beside_node_affinity(pod_class: PodClass) -> bytes:
+    """Compute `PodClass.beside_node_affinity`."""
+    pod = core_pb2.Pod()
+    pod.CopyFrom(pod_class.pod)
+    pod.spec.affinity.node_affinity.ClearField("required_during_scheduling_ignored_during_execution")
     return pod.SerializeToString(deterministic=True)

@@ -235,6 +235,84 @@ def test_a_class_that_differs_from_another_in_requests_is_decided_as_if_it_were_
         known.close()
 
 
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_class_that_names_other_nodes_is_decided_as_if_it_were_the_first(data: st.DataObject) -> None:
+    """The pods of a DaemonSet share what plugins say, but for what follows from the nodes that each names."""
+    labels = {"app": "a"}
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    known_kinds: list[Json] = [
+        {"requests": {"cpu": "1500m"}},
+        {"ports": ports},
+        {"topologySpreadConstraints": [spread(HOST, True, labels, 1), spread(ZONE, True, labels, 1)]},
+        {"tolerations": [{"key": "k", "operator": "Exists"}], "nodeSelector": {ZONE: "z1"}},
+        {"affinity": affinity([term(ZONE, labels)])},
+        {"affinity": affinity((), [term(HOST, labels)])},
+    ]
+    kinds = data.draw(st.lists(st.sampled_from(known_kinds), min_size=1, max_size=2))
+    in_zones = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z0", "z1"]}]}
+    nodes = {f"n{number}": node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 3}"}) for number in range(4)}
+    placed: list[tuple[Json, str]] = []
+    known = _cluster(list(nodes.values()), (), {})
+
+    def daemon_pod(*names: str) -> Json:
+        spec = dict(data.draw(st.sampled_from(kinds)))
+        required = _to_nodes(*names)["nodeAffinity"]
+        if data.draw(st.booleans()):
+            for each in required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]:
+                each.update(in_zones)
+        return pod(labels, **{**spec, "affinity": {**spec.get("affinity", {}), "nodeAffinity": required}})
+
+    def answers(cluster: Cluster, wanted: Json) -> list[Any]:
+        class_id = cluster.class_of(wanted)
+        cluster.follow()
+        slots = {cluster.cache.slot_of(name): name for name in cluster.cache.node_names()}
+        return [
+            (
+                {name for slot, name in slots.items() if each.admitted[slot // 8] >> (slot % 8) & 1},
+                list(each.narrowed_by),
+                sorted(each.evaluated_plugins),
+                dict(each.demand.amounts),
+            )
+            for each in cluster.ask_filter_classes([(class_id, 1)]).answers
+        ]
+
+    try:
+        for _ in range(data.draw(st.integers(2, 10))):
+            name = data.draw(st.sampled_from(sorted(nodes)))
+            if data.draw(st.integers(0, 3)) == 0:
+                taints = [("k", "", "NoSchedule")] if data.draw(st.booleans()) else []
+                nodes[name] = node(
+                    name, {HOST: name, ZONE: data.draw(st.sampled_from(["z0", "z1", "z3"]))}, taints=taints
+                )
+                known.add_node(nodes[name])
+            wanted = daemon_pod(*data.draw(st.sets(st.sampled_from([*sorted(nodes), "gone"]), min_size=1, max_size=2)))
+            fresh = _cluster(list(nodes.values()), (), {})
+            for each, at in placed:
+                fresh.place(each, at)
+            try:
+                assert answers(known, wanted) == answers(fresh, wanted)
+                hosts = known.schedule(wanted, 1, 1)
+                assert hosts == fresh.schedule(wanted, 1, 1)
+            finally:
+                fresh.close()
+            placed += [(wanted, host) for host in hosts]
+    finally:
+        known.close()
+
+
+def test_the_pods_of_a_daemon_set_are_asked_about_together(cluster: Cluster) -> None:
+    """If this fails, a rollout calls each plugin for each node."""
+    evaluator = cluster.filter._engine.evaluator
+    named = [(cluster.class_of(pod({"app": "a"}, affinity=_to_nodes(f"n{number}"))), 1) for number in range(10)]
+    cluster.follow()
+    plugin = evaluator._profiles[PROFILE].chain.demanding
+    assert plugin is not None
+    with mock.patch.object(plugin, "pre_filter", wraps=plugin.pre_filter) as pre_filter:
+        assert len(cluster.ask_filter_classes(named).answers) == 10
+    assert pre_filter.call_count == 1
+
+
 def test_classes_that_differ_in_requests_are_placed_by_one_call(cluster: Cluster) -> None:
     wanted = [(pod({"app": "a"}, requests={"cpu": f"{100 + number}m"}), 1) for number in range(20)]
     assert len(cluster.schedule_in_turn(wanted)) == 20

@@ -80,6 +80,8 @@ class ClassFilter:
         self._nominated = nominated
         self._pre_filtering = pre_filtering.PreFiltering(snap, chain)
         self._family: _Family | None = None
+        # The last answer of `_passing_beside_node_affinity`, by columns and generation.
+        self._named: tuple[tuple[object, int], arrays.BoolArray] | None = None
         #: Nodes that synchronous plugins filtered, once for each evaluation.
         self.slots_evaluated = 0
 
@@ -167,47 +169,108 @@ class ClassFilter:
         Of `cached`, the class's columns, PreFilter's part alone is brought up to date. None: PreFilter names no nodes
         or many, or refuses the class; plugins may take time, as with claims; or nominated pods may count.
         """
-        chain, nodes = self._chain, self._snap.nodes
-        if chain.asynchronous or self._snap.nominations or pod_class.resize_deferred or pod_class.has_claims:
+        if not self._may_filter_few_nodes(pod_class):
             return None
         self.refresh_pre_filter(pod_class, cached, timer)
-        if cached.refusal is not None or cached.narrowed is None or len(cached.narrowed) > _FEW_NODES:
+        verdicts = class_verdicts.ClassVerdicts(cached.table, cached.plugins, self._snap.generation)
+        verdicts.refusal, verdicts.narrowed, verdicts.narrowed_by = cached.refusal, cached.narrowed, cached.narrowed_by
+        slots = self._few_named_slots(verdicts)
+        if slots is None:
+            return None
+        fits = np.ones(slots.shape[0], dtype=np.bool_)
+        return self._filter_named_slots(pod_class, verdicts, slots, fits, self._chain.synchronous, timer)
+
+    def new_class_on_other_nodes(
+        self, pod_class: classes.PodClass, sibling: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
+    ) -> NewClass | None:
+        """Where a class fits that differs from its sibling, which is up to date, in the nodes that it names alone.
+
+        Only plugins that read node affinity are asked, about these nodes. None: as `new_class_on_named_nodes`.
+        """
+        chain = self._chain
+        if sibling.refusal is not None or not self._may_filter_few_nodes(pod_class):
+            return None
+        if not all(sibling.plugins[plugin.name].prefilter.skip for plugin in chain.preparing):
             return None
         started = timer.now()
-        known = nodes.slot_of_name
-        slots = np.array(sorted(known[name] for name in cached.narrowed if name in known), dtype=np.intp)
-        fits = np.ones(slots.shape[0], dtype=np.bool_)
-        for plugin in chain.synchronous:
-            prefilter = cached.plugins[plugin.name].prefilter
+        plugins = dict(sibling.plugins)
+        for plugin in chain.reading_node_affinity:
+            answer = self._pre_filtering.call(plugin, pod_class, sibling.table)
+            plugins[plugin.name] = filter_column.FilterColumn(answer, self._snap.generation)
+        verdicts = class_verdicts.ClassVerdicts(sibling.table, plugins, self._snap.generation)
+        self._pre_filtering.merge_answers(verdicts)
+        timer.record_point("PreFilter", started)
+        slots = self._few_named_slots(verdicts)
+        if slots is None:
+            return None
+        fits = self._passing_beside_node_affinity(sibling)[slots]
+        return self._filter_named_slots(pod_class, verdicts, slots, fits, chain.reading_node_affinity, timer)
+
+    def _may_filter_few_nodes(self, pod_class: classes.PodClass) -> bool:
+        """Whether a class's verdicts on a few nodes follow from its plugins' calls about these, made at once."""
+        waits = self._chain.asynchronous or self._snap.nominations or pod_class.resize_deferred
+        return not (waits or pod_class.has_claims)
+
+    def _few_named_slots(self, verdicts: class_verdicts.ClassVerdicts) -> arrays.SlotArray | None:
+        """The slots of the nodes that PreFilter names; None: none or many, or it refuses the class."""
+        if verdicts.refusal is not None or verdicts.narrowed is None or len(verdicts.narrowed) > _FEW_NODES:
+            return None
+        known = self._snap.nodes.slot_of_name
+        return np.array(sorted(known[name] for name in verdicts.narrowed if name in known), dtype=np.intp)
+
+    def _filter_named_slots(
+        self,
+        pod_class: classes.PodClass,
+        verdicts: class_verdicts.ClassVerdicts,
+        slots: arrays.SlotArray,
+        fits: arrays.BoolArray,
+        plugins: Sequence[interfaces.FilterPlugin],
+        timer: plugin_timer.PluginTimer,
+    ) -> NewClass:
+        """Where the class fits of these slots, `fits` by other plugins. Shapes: slots, fits (n,)."""
+        started = timer.now()
+        for plugin in plugins:
+            prefilter = verdicts.plugins[plugin.name].prefilter
             if not prefilter.skip and slots.size:
                 plugin_started = timer.now()
-                verdicts = plugin.filter(pod_class, self._snap, prefilter.state, slots, cached.table)
+                found = plugin.filter(pod_class, self._snap, prefilter.state, slots, verdicts.table)
                 timer.record_plugin(plugin.name, "Filter", plugin_started)
-                fits &= verdicts.index == interfaces.PASSES
-                if verdicts.capacity is not None:
-                    fits &= verdicts.capacity > 0
+                fits &= found.index == interfaces.PASSES
+                if found.capacity is not None:
+                    fits &= found.capacity > 0
         self.slots_evaluated += slots.size
         timer.record_point("Filter", started)
-        passing = np.zeros(nodes.size, dtype=np.bool_)
+        passing = np.zeros(self._snap.nodes.size, dtype=np.bool_)
         passing[slots[fits]] = True
-        verdicts_of_class = class_verdicts.ClassVerdicts(
-            cached.table,
-            cached.plugins,
-            self._snap.generation,
-            narrowed=cached.narrowed,
-            narrowed_by=cached.narrowed_by,
-        )
-        return NewClass(verdicts_of_class, passing)
+        return NewClass(verdicts, passing)
+
+    def _passing_beside_node_affinity(self, sibling: class_verdicts.ClassVerdicts) -> arrays.BoolArray:
+        """Which slots take the sibling by all plugins but those that read node affinity. Shape: (slot,)."""
+        key = (sibling.identity, self._snap.generation)
+        if self._named is None or self._named[0] != key:
+            readers = {plugin.name for plugin in self._chain.reading_node_affinity}
+            passing = np.zeros(self._snap.nodes.size, dtype=np.bool_)
+            index, capacity = self._merged(sibling, [name for name in self._chain.order if name not in readers])
+            passing[self._snap.nodes.live_slots()] = (index == interfaces.PASSES) & (capacity > 0)
+            self._named = key, passing
+        return self._named[1]
+
+    def _merged(
+        self, sibling: class_verdicts.ClassVerdicts, plugins: Sequence[str]
+    ) -> tuple[arrays.Int16Array, arrays.Int32Array]:
+        """What these plugins answer together about the sibling, and how many copies fit. Shapes: (live slot,)."""
+        slots = self._snap.nodes.live_slots()
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
+        sibling.merge_in_order(slots, plugins, self._snap.nodes, index, capacity)
+        return index, capacity
 
     def _family_of(self, sibling: class_verdicts.ClassVerdicts, demanding: str) -> _Family:
         """What all plugins but one answer about the sibling's family, as the snapshot is now, and room for a pod."""
         key = (sibling.identity, self._snap.generation)
         if self._family is None or self._family.key != key:
             nodes, slots = self._snap.nodes, self._snap.nodes.live_slots()
-            capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
-            index = np.zeros(slots.shape[0], dtype=np.int16)
-            others = [name for name in self._chain.order if name != demanding]
-            sibling.merge_in_order(slots, others, nodes, index, capacity)
+            index, capacity = self._merged(sibling, [name for name in self._chain.order if name != demanding])
             room = nodes.allowed_pods[arrays.slot_index(slots)] - self._snap.pod_count(slots)
             passing = (index == interfaces.PASSES) & (capacity > 0) & (room > 0)
             self._family = _Family(self._snap, key, passing)

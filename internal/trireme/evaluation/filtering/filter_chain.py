@@ -36,6 +36,10 @@ class FilterChain:
         )
         #: The others among the synchronous ones.
         self.reading_requests = tuple(each for each in self.synchronous if each.name not in self.ignoring_requests)
+        #: Those whose answers the pods of a DaemonSet do not share.
+        self.reading_node_affinity = tuple(
+            plugin for plugin in self.synchronous if not isinstance(plugin, interfaces.IgnoresNodeAffinity)
+        )
         self.by_domain: dict[str, interfaces.DomainFilter] = {
             plugin.name: plugin for plugin in self.synchronous if isinstance(plugin, interfaces.DomainFilter)
         }

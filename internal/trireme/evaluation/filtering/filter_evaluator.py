@@ -22,6 +22,9 @@ from trireme.v1 import cycle_pb2
 # A table of statuses that classes of a family share has so many at most: with more of them, reasons would be left out.
 _SHARED_STATUSES = interfaces.DETAILED_STATUSES // 2
 
+# So many kinds of pods that name their nodes, such as DaemonSets, are remembered.
+_MAX_NAMING_NODES = 1024
+
 # How often plugins are prepared for one evaluation while no node passes and some changed under each call.
 ATTEMPTS = 5
 
@@ -55,6 +58,8 @@ class FilterEvaluator:
         self._snap = snap
         self._profiles = {profile: _ProfileEvaluation(snap, chain) for profile, chain in chains.items()}
         self._cache = column_cache.ColumnCache(snap, class_verdicts.ClassVerdicts)
+        # The class that named its nodes last, by profile and what it states beside them.
+        self._naming_nodes: dict[tuple[str, bytes], int] = {}
 
     def statistics(self) -> FilterEvaluatorStatistics:
         """Counters of evaluations and cached columns so far."""
@@ -135,19 +140,40 @@ class FilterEvaluator:
         """
         if (profile, pod_class.id) in self._cache:
             return None
+        # From now on the cache has columns of the class: it is not new the next time.
+        self._cache.columns_of(profile, pod_class)
+        found = await self._evaluate_on_other_nodes(profile, pod_class, timer) if pod_class.names_nodes else None
+        found = found or await self._evaluate_new_alone(profile, pod_class, timer)
+        return found if found is not None and found.passing.any() else None
+
+    async def _evaluate_new_alone(
+        self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer
+    ) -> class_filter.NewClass | None:
+        """As `evaluate_new`, by its family, or on the nodes that it names."""
         sibling = self._cache.sibling_of(profile, pod_class)
         of_profile = self._profiles[profile]
-        of_class = of_profile.filter
-        # From now on the cache has columns of the class: it is not new the next time.
-        if sibling is None or sibling[1].narrowed is not None:
-            columns = self.columns_of(profile, pod_class)
-            await of_profile.preparation.prepare_in_tree(pod_class, columns)
-            found = of_class.new_class_on_named_nodes(pod_class, columns, timer)
-        else:
-            self._cache.columns_of(profile, pod_class)
+        if sibling is not None and sibling[1].narrowed is None:
             known = await self.evaluate(profile, sibling[0])
-            found = of_class.new_class_beside(pod_class, known, timer)
-        return found if found is not None and found.passing.any() else None
+            return of_profile.filter.new_class_beside(pod_class, known, timer)
+        columns = self.columns_of(profile, pod_class)
+        await of_profile.preparation.prepare_in_tree(pod_class, columns)
+        found = of_profile.filter.new_class_on_named_nodes(pod_class, columns, timer)
+        if found is not None:
+            if len(self._naming_nodes) >= _MAX_NAMING_NODES:
+                self._naming_nodes.clear()
+            self._naming_nodes[profile, pod_class.beside_node_affinity] = pod_class.id
+        return found
+
+    async def _evaluate_on_other_nodes(
+        self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer
+    ) -> class_filter.NewClass | None:
+        """As `evaluate_new`, by a class that names other nodes and is equal else, as pods of a DaemonSet are."""
+        stated = pod_class.beside_node_affinity
+        known = self._snap.classes.get(self._naming_nodes.get((profile, stated), -1))
+        if known is None or known.beside_node_affinity != stated:
+            return None
+        columns = await self.evaluate(profile, known)
+        return self._profiles[profile].filter.new_class_on_other_nodes(pod_class, columns, timer)
 
     async def admit_nominated(
         self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer

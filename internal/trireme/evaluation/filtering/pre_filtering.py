@@ -31,7 +31,7 @@ class PreFiltering:
             column = cached.plugins.get(plugin.name)
             if column is None or column.is_stale(plugin, self._snap):
                 started = timer.now()
-                answer = self._call_pre_filter(plugin, pod_class, cached.table)
+                answer = self.call(plugin, pod_class, cached.table)
                 timer.record_plugin(plugin.name, "PreFilter", started, _pre_filter_code_for_metrics(answer))
                 if column is None:
                     cached.plugins[plugin.name] = filter_column.FilterColumn(answer, self._snap.generation)
@@ -41,9 +41,9 @@ class PreFiltering:
                 column.store_pre_filter(
                     answer, self._snap.generation, self._slots_affected_by_new_answer(plugin, column, answer)
                 )
-        return self._merge_pre_filter_answers(cached) or changed
+        return self.merge_answers(cached) or changed
 
-    def _call_pre_filter(
+    def call(
         self, plugin: interfaces.FilterPlugin, pod_class: classes.PodClass, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Call PreFilter of one plugin; it is skipped for classes that the plugin is not for."""
@@ -63,7 +63,7 @@ class PreFiltering:
             return None
         return by_domain.affected_slots(self._snap, before, answer.state, column.generation)
 
-    def _merge_pre_filter_answers(self, cached: class_verdicts.ClassVerdicts) -> bool:
+    def merge_answers(self, cached: class_verdicts.ClassVerdicts) -> bool:
         """Merge all plugins' PreFilter answers; return whether the class is refused, or other nodes are left.
 
         Any refusal but a plain UNSCHEDULABLE ends it; of plain ones the last in order counts. Node names that plugins

@@ -154,9 +154,9 @@ def _read_terms(pod_class: classes.PodClass) -> AffinityTerms:
     If one selector of a list (required affinity, preferred affinity, …) is invalid, that whole list is empty and
     `problem` says why.
     """
-    spec = pod_class.pod.spec
-    if not spec.HasField("affinity"):
+    if not pod_class.relates_to_pods:
         return _NONE
+    spec = pod_class.pod.spec
     pod, anti = spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity
     problems: list[str] = []
 

@@ -58,6 +58,7 @@ class InterPodAffinityFilter:
     name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     ignores_requests: Literal[True] = True
+    ignores_node_affinity: Literal[True] = True
     reads: tuple[str, ...] = ("namespace",)
 
     def __init__(self) -> None:

@@ -28,6 +28,7 @@ class NodeDeclaredFeatures:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     ignores_requests: Literal[True] = True
+    ignores_node_affinity: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self, enabled: bool = True) -> None:

@@ -21,6 +21,7 @@ class NodeLabelFilter:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     ignores_requests: Literal[True] = True
+    ignores_node_affinity: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self, args: label_args.Args) -> None:

@@ -19,6 +19,7 @@ class NodeName:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     ignores_requests: Literal[True] = True
+    ignores_node_affinity: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self) -> None:

@@ -36,6 +36,7 @@ class NodePorts:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE_PODS
     ignores_requests: Literal[True] = True
+    ignores_node_affinity: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ Also change: internal/trireme/snapshot/resources.py (resources with fixed number
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class NodeResourcesFitFilter:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE_PODS
+    ignores_node_affinity: Literal[True] = True
     reads: tuple[str, ...] = ("device_class",)
 
     def __init__(self, args: fit_args.Args) -> None:

@@ -39,6 +39,7 @@ class NodeVolumeLimits:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE_PODS
     ignores_requests: Literal[True] = True
+    ignores_node_affinity: Literal[True] = True
     reads: tuple[str, ...] = (
         volumes_claims.CLAIM,
         volumes_claims.VOLUME,

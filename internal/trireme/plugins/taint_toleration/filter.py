@@ -25,6 +25,7 @@ class TaintTolerationFilter:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     ignores_requests: Literal[True] = True
+    ignores_node_affinity: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self, comparing: bool) -> None:

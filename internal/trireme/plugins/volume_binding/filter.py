@@ -41,6 +41,7 @@ class VolumeBindingFilter:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     ignores_requests: Literal[True] = True
+    ignores_node_affinity: Literal[True] = True
     reads: tuple[str, ...] = objects_read.READS
 
     def pre_filter(

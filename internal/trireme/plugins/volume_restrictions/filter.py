@@ -48,6 +48,7 @@ class VolumeRestrictions:
     name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     ignores_requests: Literal[True] = True
+    ignores_node_affinity: Literal[True] = True
     reads: tuple[str, ...] = (volumes_claims.CLAIM,)
 
     def __init__(self) -> None:

@@ -45,6 +45,7 @@ class VolumeZone:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     ignores_requests: Literal[True] = True
+    ignores_node_affinity: Literal[True] = True
     reads: tuple[str, ...] = (volumes_claims.CLAIM, volumes_claims.VOLUME, volumes_claims.STORAGE_CLASS)
 
     def __init__(self) -> None:
