@@ -15,7 +15,6 @@ internal/trireme/config/remote_plugin_settings.py,
 internal/trireme/config/service_tls.py (fields of TriremeConfiguration).
 """
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -45,6 +44,7 @@ from trireme_kube.apimachinery.field_errors import (
 )
 from trireme_kube.apimachinery.golang import MILLISECOND, SECOND, Duration
 from trireme_kube.apimachinery.strict_decoding import DURATION, DecodeError, decode
+from trireme_kube.componentbase import processors
 
 API_GROUP = "trireme.dev"
 # Also change: internal/trireme/cli/scenario_file.py (the type of this document).
@@ -123,8 +123,8 @@ _FEW_PROCESSORS = 4
 
 
 def has_few_processors() -> bool:
-    """Whether processes on this machine compute in turns rather than side by side."""
-    return (os.cpu_count() or 1) <= _FEW_PROCESSORS
+    """Whether processes beside this one compute in turns rather than side by side."""
+    return processors.usable() <= _FEW_PROCESSORS
 
 
 @dataclass(frozen=True, slots=True)

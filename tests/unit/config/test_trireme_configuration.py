@@ -52,7 +52,7 @@ def test_what_runs_in_the_frontends_process(
     monkeypatch: pytest.MonkeyPatch, text: str, processors: int, expected: list[bool]
 ) -> None:
     """Bind never does: it has the credentials to write."""
-    monkeypatch.setattr("os.cpu_count", lambda: processors)
+    monkeypatch.setattr("trireme_kube.componentbase.processors.usable", lambda: processors)
     phases = _parse(text).phases
     assert [phases.in_process(name) for name in trireme_configuration.PHASES] == expected
 

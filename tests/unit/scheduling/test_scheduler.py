@@ -180,7 +180,7 @@ def test_where_processes_share_few_processors_classes_are_not_prepared(
     processors: int, prepared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Calls of their own would cost what they compute ahead, at no higher rate."""
-    monkeypatch.setattr("os.cpu_count", lambda: processors)
+    monkeypatch.setattr("trireme_kube.componentbase.processors.usable", lambda: processors)
     monkeypatch.setattr(batches_in_turn.BatchesInTurn, "most", 1)
     world = World()
     try:
@@ -198,11 +198,11 @@ def test_where_processes_share_few_processors_classes_are_not_prepared(
 
 def test_phases_of_their_own_prepare_whatever_processors_the_frontend_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replicas would otherwise evaluate one class after the other, however many they are."""
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr("trireme_kube.componentbase.processors.usable", lambda: 1)
     phase, phases = trireme_configuration.Phase, trireme_configuration.Phases
     assert not scheduler_settings._prepares_ahead(phases())
     assert scheduler_settings._prepares_ahead(phases(filter=phase(endpoints=("filter:1",))))
     assert scheduler_settings._prepares_ahead(phases(score=phase(local_replicas=2)))
-    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    monkeypatch.setattr("trireme_kube.componentbase.processors.usable", lambda: 16)
     assert scheduler_settings._prepares_ahead(phases())
     assert not scheduler_settings._prepares_ahead(phases(local="InProcess"))
