@@ -33,9 +33,9 @@ class Refusal:
     def of(
         filtered: FilterAnswer, nodes: int, changed: Mapping[int, status.Status] = MappingProxyType({})
     ) -> "Refusal":
-        """Make the refusal of Filter's answer about `nodes` nodes; if PreFilter refused, its status counts for all.
+        """Make the refusal of Filter's answer; if PreFilter refused, its status counts for all of `nodes` nodes.
 
-        `changed`: the statuses by slot of nodes that refuse for another reason since.
+        Else there are as many as the answer is about: one may have come or gone since. `changed`: the statuses by slot of nodes that refuse for another reason since.
         """
         if filtered.refusal is not None:
             return Refusal(nodes, [(filtered.refusal, nodes)], filtered.refusal, filtered.narrowed_by)
@@ -47,7 +47,7 @@ class Refusal:
                 counts[columns.statuses[columns.index[slot] - 1]] -= 1
                 counts[now] += 1
             statuses = list((+counts).items())
-        return Refusal(nodes, statuses, None, filtered.narrowed_by)
+        return Refusal(sum(count for _, count in statuses), statuses, None, filtered.narrowed_by)
 
     @property
     def error(self) -> status.Status | None:

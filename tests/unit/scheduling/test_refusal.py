@@ -32,6 +32,11 @@ def test_the_message_counts_each_reason_and_the_failure_names_who_refused() -> N
     assert (failure.unschedulable, failure.pending_plugins) == (True, frozenset())
 
 
+def test_nodes_are_as_many_as_the_answer_is_about() -> None:
+    """Another has come since, of which nothing is known yet."""
+    assert refusal.Refusal.of(_filtered(_CPU, _CPU), 3).as_failure().message.startswith("0/2 nodes are available: 2 ")
+
+
 def test_a_node_that_refuses_for_another_reason_since_counts_for_that_alone() -> None:
     """The pod before is nominated to it."""
     changed = {0: _CPU, 1: _CPU}
