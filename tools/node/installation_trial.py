@@ -70,7 +70,7 @@ class Trial:
     def roll(self) -> None:
         """All Deployments are restarted at once."""
         with Load(self._here, "trireme"):
-            self._here.kubectl("rollout", "restart", *(f"deployment/trireme-{service}" for service in SERVICES))
+            self._restart_all()
             self._here.await_ready()
 
     def kill(self) -> None:
@@ -109,11 +109,15 @@ class Trial:
             self._here.kubectl(*drained)
             self._here.await_ready()
         self._here.kubectl("uncordon", node)
+        self._restart_all()  # pods stay where they are: both nodes get some again
+        self._here.await_ready()
 
     def lost(self) -> None:
         """The node with the leader is cut off; a frontend on another node leads, and five pods run."""
         here = self._here
         before = here.leader()
+        if len({pod["spec"]["nodeName"] for pod in here.pods("frontend")}) < 2:
+            raise TrialFailedError("all frontends are on one node: there is none that could lead")
         (node,) = (pod["spec"]["nodeName"] for pod in here.pods("frontend") if pod["metadata"]["name"] == before)
         (address,) = (each for each in here.cluster.addresses if each.name == node)
         with Load(here, "trireme"):
@@ -201,6 +205,9 @@ class Trial:
         last = self._here.kubectl("logs", "deployment/trireme-shadow", "--tail=1")
         counts: dict[str, int] = json.loads(last)["comparison"]
         return counts
+
+    def _restart_all(self) -> None:
+        self._here.kubectl("rollout", "restart", *(f"deployment/trireme-{service}" for service in SERVICES))
 
     def _kill_one(self, service: str) -> None:
         before = self._here.restarts(service)
