@@ -50,6 +50,8 @@ topologySpreadConstraints:
     labelSelector:
       matchLabels:
         app.kubernetes.io/name: {{ $name }}
+    # Pods of the release before do not count: their places are free once a rollout has ended.
+    matchLabelKeys: [pod-template-hash]
   {{- end }}
 {{- end }}
 {{- end }}

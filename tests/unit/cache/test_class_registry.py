@@ -337,6 +337,23 @@ def test_nothing_is_kept_of_classes_that_nobody_has() -> None:
     assert len(registry) == 0
 
 
+def test_a_base_goes_with_all_texts_that_mean_it() -> None:
+    """A pod whose kubelet reports what it requests is of the base of one that is not placed yet."""
+    registry = class_registry.ClassRegistry(idle_classes=0)
+    before = held_entries(registry)
+    reported = [{"name": "main", "resources": {"requests": {"cpu": "1000m"}}}]
+    pods = [_pod(), _pod(status__containerStatuses=reported)]
+    texts = {pod_projection.parse(pod).base for pod in pods}
+    assert len(texts) == 2
+    (number,) = {_intern(registry, pod) for pod in pods}
+    for _ in pods:
+        registry.release(number)
+    registry.take_changes()
+    left = held_entries(registry) - before
+    del left["ClassRegistry._projections"]  # a table that is bounded
+    assert not left
+
+
 def test_projections_of_labels_are_bounded() -> None:
     """Each pod of a StatefulSet has a label of its own."""
     registry = class_registry.ClassRegistry(idle_classes=2)

@@ -57,6 +57,13 @@ def test_pods_are_projected_to_what_some_plugin_reads() -> None:
     assert pod_projection.missing_fields(IN_TREE.pod_fields(by_default)) == frozenset()
 
 
+def test_each_field_that_the_projection_lacks_is_read_beside_it() -> None:
+    """Whichever of them is named first, and though others are there."""
+    paths = ["spec.hostname", "spec.nodeSelector", "spec.containers.tty", "metadata.creationTimestamp"]
+    missing = {"spec.hostname", "spec.containers.tty", "metadata.creationTimestamp"}
+    assert pod_projection.missing_fields(paths) == pod_projection.missing_fields(reversed(paths)) == missing
+
+
 def test_a_declared_field_that_the_projection_lacks_becomes_part_of_the_class() -> None:
     fields = ("spec.terminationGracePeriodSeconds", "spec.nodeSelector", "metadata.labels['tier']")
     reads = pod_reads.PodReads({}, fields)

@@ -15,6 +15,7 @@ from trireme.rpc import dialing
 from trireme.v1 import bind_phase_pb2, cycle_pb2
 
 Code = grpc.StatusCode
+SILENCE = "silence"
 
 
 def failed(code: grpc.StatusCode) -> aio.AioRpcError:
@@ -41,6 +42,9 @@ class Link:
 
     def record_answer(self) -> None:
         self.heard.append("answered")
+
+    def announce_again(self) -> None:
+        self.heard.append("announced")
 
     async def close(self) -> None:
         self.closed = True
@@ -118,15 +122,17 @@ async def test_a_call_fails_where_every_replica_is_away() -> None:
 
 
 class Answers:
-    """The results of a streaming call: each a batch, a failure, or None for its end."""
+    """The results of a streaming call: each a batch, a failure, None for its end, or silence."""
 
-    def __init__(self, *parts: Sequence[int] | grpc.StatusCode | None) -> None:
+    def __init__(self, *parts: Sequence[int] | grpc.StatusCode | str | None) -> None:
         self._parts = list(parts)
 
     async def read(self) -> Any:
         part = self._parts.pop(0)
         if part is None:
             return aio.EOF
+        if part == SILENCE:
+            await asyncio.Event().wait()
         if isinstance(part, grpc.StatusCode):
             raise failed(part)
         return SimpleNamespace(results=list(part))
@@ -141,8 +147,9 @@ class Answers:
         (([1], Code.UNAVAILABLE), [1], bind_phase_client.RETRY_SECONDS, "stopped"),
         ((Code.RESOURCE_EXHAUSTED,), [], bind_phase_client.BUSY_SECONDS, "failed"),
         (([1], Code.RESOURCE_EXHAUSTED), [1], bind_phase_client.BUSY_SECONDS, "failed"),
+        (([1], SILENCE), [1], bind_phase_client.SILENCE_SECONDS + bind_phase_client.RETRY_SECONDS, "stopped"),
     ],
-    ids=["answered", "ended at once", "nothing in it", "broken off", "busy", "busy later"],
+    ids=["answered", "ended at once", "nothing in it", "broken off", "busy", "busy later", "silent"],
 )
 @on_virtual_time
 async def test_a_call_whose_results_end_is_not_made_again_at_once_unless_all_was_well(
@@ -165,10 +172,22 @@ async def test_a_call_whose_results_end_is_not_made_again_at_once_unless_all_was
 
 
 @on_virtual_time
-async def test_closing_ends_all_links() -> None:
+async def test_closing_ends_all_links_and_their_tasks() -> None:
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
     client, links = client_of("a", "b", "c")
+    task = client.supervisor.keep("link", forever)
     await client.close()
     assert [link.closed for link in links] == [True] * 3
+    assert task.cancelled()
+
+
+@on_virtual_time
+async def test_each_replica_is_told_of_another_configuration() -> None:
+    client, links = client_of("a", "b", "c")
+    client.announce_again()
+    assert [link.heard for link in links] == [["announced"]] * 3
 
 
 @pytest.mark.parametrize(("seconds", "announced", "warnings"), [(2.0, True, 1), (0.0, True, 0), (2.0, False, 0)])

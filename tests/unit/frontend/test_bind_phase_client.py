@@ -69,10 +69,14 @@ async def test_a_repeated_bind_request_is_marked_as_repeated() -> None:
 
 
 class Repeating(AnsweringClient):
-    """A replica that answers about the first action twice and then ends; called again it answers about the rest."""
+    """A replica that answers about the first action twice and then ends; called again it answers about the rest.
+
+    Each time it also answers about an action that it was not sent.
+    """
 
     def results(self) -> Iterator[bind_pb2.BindResult]:
         first = len(self.stub.applied) == 1
+        yield bind_pb2.BindResult(index=2, status=status_pb2.Status(messages=["about none"]))
         for text in ("first", "again") if first else ("rest",):
             yield bind_pb2.BindResult(index=0, status=status_pb2.Status(messages=[text]))
 

@@ -83,6 +83,17 @@ async def test_what_has_no_room_is_dropped_and_its_number_left_out(monkeypatch: 
     assert [each.number for each in taken(cluster.log)] == [21]
 
 
+async def test_decisions_that_wait_take_no_more_room_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many are kept as fit, and not one more."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.filter(SMALL)
+    (first,) = taken(cluster.log)
+    monkeypatch.setattr(decision_log, "MAX_WAITING_BYTES", 2 * first.ByteSize())
+    for _ in range(5):
+        await cluster.filter(SMALL)
+    assert [each.number for each in taken(cluster.log)] == [2, 3]
+
+
 async def test_post_filter_is_of_the_generation_at_which_pre_filter_refused() -> None:
     """Such a refusal leaves the class's last answer as it is, and its generation would be taken for the call's."""
     cluster = await RecordedCluster(3).open()

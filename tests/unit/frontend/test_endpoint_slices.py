@@ -98,6 +98,12 @@ def test_what_is_no_address_is_left_out(address_type: str, address: str, caplog:
     assert f"kube-system/filter-x: {address!r} is no {address_type} address; it is left out" in caplog.text
 
 
+@pytest.mark.parametrize("port", [1, 65535])
+def test_the_first_and_the_last_port_are_ports(port: int) -> None:
+    found = endpoint_slices.replicas_of([_slice(_at("10.0.0.1"), ports=[{"name": "grpc", "port": port}])], "grpc")
+    assert found.addresses == [f"10.0.0.1:{port}"]
+
+
 @pytest.mark.parametrize("port", [0, -1, 65536, "7001"])
 def test_what_is_no_port_is_left_out(port: Any) -> None:
     """As an address that is none."""

@@ -302,6 +302,25 @@ async def test_a_replica_that_ends_its_stream_is_called_again_after_a_delay(monk
     assert delays == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
+async def test_a_stream_that_lasted_is_opened_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that is rolled once a day would be away for as long as one that crashes all the time."""
+    delays: list[float] = []
+
+    async def wait(self: replica_link.ReplicaLink, seconds: float) -> bool:
+        delays.append(seconds)
+        return False
+
+    monkeypatch.setattr(replica_link.ReplicaLink, "_restarted_within", wait)
+    async with running() as setting:
+        for _ in range(3):
+            (await setting.opened.get()).end()
+        stream = await setting.in_step()
+        setting.now += replica_link.MAX_RECONNECT_SECONDS + 0.1
+        stream.end()
+        await setting.in_step()
+    assert delays == [0.2, 0.4, 0.8, 0.2]
+
+
 async def test_a_link_remembers_the_capacities_of_the_classes_used_last() -> None:
     """While pods of ever other classes came and went, it grew without end."""
     setting = Setting()
