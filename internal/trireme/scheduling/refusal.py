@@ -35,7 +35,8 @@ class Refusal:
     ) -> "Refusal":
         """Make the refusal of Filter's answer; if PreFilter refused, its status counts for all of `nodes` nodes.
 
-        Else there are as many as the answer is about: one may have come or gone since. `changed`: the statuses by slot of nodes that refuse for another reason since.
+        Else there are as many as the answer is about: one may have come or gone since. `changed`: the statuses by slot
+        of nodes that refuse for another reason since.
         """
         if filtered.refusal is not None:
             return Refusal(nodes, [(filtered.refusal, nodes)], filtered.refusal, filtered.narrowed_by)

@@ -33,7 +33,7 @@ def test_the_message_counts_each_reason_and_the_failure_names_who_refused() -> N
 
 
 def test_nodes_are_as_many_as_the_answer_is_about() -> None:
-    """Another has come since, of which nothing is known yet."""
+    """Another has come since, and nothing is known of it yet."""
     assert refusal.Refusal.of(_filtered(_CPU, _CPU), 3).as_failure().message.startswith("0/2 nodes are available: 2 ")
 
 
