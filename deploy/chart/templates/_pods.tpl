@@ -37,20 +37,33 @@ nodeSelector:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $pods.affinity }}
+{{- $spread := .spread | default false | ternary $pods.topologySpread.keys list }}
+{{- $affinity := deepCopy $pods.affinity }}
+{{- $hard := eq $pods.topologySpread.whenUnsatisfiable "DoNotSchedule" }}
+{{- if and $spread (not $hard) (not $affinity.podAntiAffinity) }}
+{{- /* A spread constraint with `ScheduleAnyway` passes over nodes that lack one of the labels: these have no zone. */}}
+{{- $preferred := list }}
+{{- range $spread }}
+{{- $term := dict "topologyKey" . "labelSelector" (dict "matchLabels" (dict "app.kubernetes.io/name" $name)) }}
+{{- /* Pods of the release before do not count: their places are free once a rollout has ended. */}}
+{{- $_ := set $term "matchLabelKeys" (list "pod-template-hash") }}
+{{- $preferred = append $preferred (dict "weight" 100 "podAffinityTerm" $term) }}
+{{- end }}
+{{- $_ := set $affinity "podAntiAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" $preferred) }}
+{{- end }}
+{{- with $affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- if and .spread $pods.topologySpread.keys }}
+{{- if and $spread $hard }}
 topologySpreadConstraints:
-  {{- range $pods.topologySpread.keys }}
+  {{- range $spread }}
   - maxSkew: 1
     topologyKey: {{ . }}
-    whenUnsatisfiable: {{ $pods.topologySpread.whenUnsatisfiable }}
+    whenUnsatisfiable: DoNotSchedule
     labelSelector:
       matchLabels:
         app.kubernetes.io/name: {{ $name }}
-    # Pods of the release before do not count: their places are free once a rollout has ended.
     matchLabelKeys: [pod-template-hash]
   {{- end }}
 {{- end }}
