@@ -167,6 +167,39 @@ def test_a_wrong_value_is_an_error_that_names_it(flags: list[str], message: str,
     assert message in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("flags", "terms", "constraints"),
+    [
+        ([], ["kubernetes.io/hostname", "topology.kubernetes.io/zone"], []),
+        (["pods.topologySpread.keys={rack}"], ["rack"], []),
+        (["pods.topologySpread.keys=null"], [], []),
+        (
+            ["pods.topologySpread.whenUnsatisfiable=DoNotSchedule"],
+            [],
+            ["kubernetes.io/hostname", "topology.kubernetes.io/zone"],
+        ),
+        (["pods.affinity.podAntiAffinity.own=yes"], ["own"], []),
+        (["pods.affinity.nodeAffinity.own=yes"], ["kubernetes.io/hostname", "topology.kubernetes.io/zone"], []),
+    ],
+    ids=["preferred", "keys", "none", "required", "own-anti-affinity", "own-node-affinity"],
+)
+def test_pods_are_spread_over_nodes_whether_or_not_these_have_zones(
+    flags: list[str], terms: list[str], constraints: list[str], tmp_path: pathlib.Path
+) -> None:
+    arguments = [word for flag in flags for word in ("--set", flag)]
+    printed = programs_fixture.helm("template", "trireme", CHART, *arguments, home=tmp_path)
+    documents = [each for each in yaml.safe_load_all(printed) if (each or {}).get("kind") == "Deployment"]
+    for pod in (each["spec"]["template"]["spec"] for each in documents):
+        anti = pod.get("affinity", {}).get("podAntiAffinity", {})
+        preferred = anti.get("preferredDuringSchedulingIgnoredDuringExecution", [])
+        found = [each["podAffinityTerm"]["topologyKey"] for each in preferred] or list(anti)
+        assert (found, [each["topologyKey"] for each in pod.get("topologySpreadConstraints", [])]) == (
+            terms,
+            constraints,
+        )
+    assert len(documents) == 4
+
+
 @pytest.mark.parametrize("point", ["filter", "multiPoint"])
 def test_a_profile_of_ones_own_enables_a_plugin(point: str, tmp_path: pathlib.Path) -> None:
     plugin = "plugins[0].name=Lunch,plugins[0].run=external,plugins[0].address=a:1,plugins[0].extensionPoints={filter}"
