@@ -118,8 +118,9 @@ def unread_label_lines(project: project_file.Project, info: plugin_pb2.PluginInf
         lines.append("  samples.nodeLabels: not sent to the plugin, because node_data of its description is NAMES")
     read = pod_fields.PodFields(info.pod_fields).label_keys
     if unread := [] if read is None else sorted(project.pod_labels.keys() - read):
-        wanted = ", ".join(f"metadata.labels['{key}']" for key in unread)
-        lines.append(f"  samples.podLabels: not sent to the plugin, because pod_fields of its description lack {wanted}")
+        fields = ", ".join(f"metadata.labels['{key}']" for key in unread)
+        why = f"pod_fields of its description lack {fields}"
+        lines.append(f"  samples.podLabels: not sent to the plugin, because {why}")
     return lines
 
 
@@ -138,7 +139,8 @@ def evaluation_lines(plugin: str, found: insight_pb2.ExplainResponse) -> list[st
     scores = [(node.scores[number], node.name) for node in found.feasible_nodes for number in column]
     if scores:
         best = ", ".join(f"{node} {score}" for score, node in sorted(scores, reverse=True)[:_SHOWN_NODES])
-        lines.append(f"  scores {count_text(len(scores), 'node')}: {best}{' …' if len(scores) > _SHOWN_NODES else ''}")
+        more = " …" if len(scores) > _SHOWN_NODES else ""
+        lines.append(f"  scores {count_text(len(scores), 'node')}: {best}{more}")
         chosen, without = found.feasible_nodes[0].name, _best_without(found, column)
         text = "as without these scores" if chosen == without else f"without these scores to {without}"
         lines.append(f"  the next pod would go to {chosen}, {text}")
