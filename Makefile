@@ -94,8 +94,8 @@ image: ## Build the image with all commands, trireme:VERSION (with docker, podma
 
 .PHONY: test-image
 test-image: $(STAMP) ## Build the image of Debian's packages for amd64 and arm64, twice, without a registry, check and sign it; says what it skips for lack of root, buildah, mmdebstrap, arch-test, qemu-user-static or Go
-	@if command -v go > /dev/null; then $(BIN)/python -m tools.programs.build_cosign; fi
-	@TRIREME_WHOLE_IMAGE=1 $(BIN)/pytest -q -rs tools/image tools/release tests/contract/test_image_contents.py
+	@$(BIN)/python -m tools.image.whole_image
+	@TRIREME_WHOLE_IMAGE=1 $(BIN)/pytest -q tools/image tools/release tests/contract/test_image_contents.py
 
 .PHONY: node
 node: $(STAMP) ## Run a real cluster on this machine, with containers, until Ctrl-C (NODES=2 ARGS="-- kubectl get nodes"; root on Debian, Go)

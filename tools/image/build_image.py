@@ -45,11 +45,11 @@ _PIP = f"[global]\ncert = {_MOUNTED_AUTHORITIES}\n"
 def missing(architecture: str = OWN) -> str:
     """What this machine lacks to build the image, or an empty text."""
     if os.geteuid() != 0:
-        return "the image cannot be built without a registry: needs root"
+        return f"the image for {architecture} cannot be built without a registry: needs root"
     programs = ("buildah", "mmdebstrap") if architecture == OWN else ("buildah", "mmdebstrap", "arch-test")
     absent = [program for program in programs if shutil.which(program) is None]
     if absent:
-        return f"the image cannot be built without a registry: install {' and '.join(absent)}"
+        return f"the image for {architecture} cannot be built without a registry: install {' and '.join(absent)}"
     if architecture != OWN and subprocess.run(["arch-test", architecture], capture_output=True, check=False).returncode:
         emulator = "install qemu-user-static, and have binfmt_misc mounted and systemd-binfmt run"
         return f"programs of {architecture} do not run here: {emulator}"
