@@ -38,7 +38,7 @@ def scale_filter(here: Installation) -> None:
 
 
 def _refused_pods(here: Installation) -> Iterator[int]:
-    """Create pods that no node takes and no two of which are alike, and delete them; how many so far."""
+    """Create pods, each unlike the others and taken by no node, and delete them; how many so far."""
     plane = here.cluster.plane
     for number in itertools.count(1):
         items = [_refused(f"refused-{number}-{each}") for each in range(_PODS)]
