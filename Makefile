@@ -93,8 +93,8 @@ image: ## Build the image with all commands, trireme:VERSION (with docker, podma
 	@deploy/image/build.sh trireme:$(VERSION_NOW) $(BUILD_FLAGS)
 
 .PHONY: test-image
-test-image: $(STAMP) ## Build the image of Debian's packages for amd64 and arm64, twice, without a registry, check and sign it (root, buildah, mmdebstrap, arch-test, qemu-user-static; Go)
-	@$(BIN)/python -m tools.programs.build_cosign
+test-image: $(STAMP) ## Build the image of Debian's packages for amd64 and arm64, twice, without a registry, check and sign it; says what it skips for lack of root, buildah, mmdebstrap, arch-test, qemu-user-static or Go
+	@$(BIN)/python -m tools.image.whole_image
 	@TRIREME_WHOLE_IMAGE=1 $(BIN)/pytest -q tools/image tools/release tests/contract/test_image_contents.py
 
 .PHONY: node

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import os
 import platform
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -44,13 +45,14 @@ _PIP = f"[global]\ncert = {_MOUNTED_AUTHORITIES}\n"
 def missing(architecture: str = OWN) -> str:
     """What this machine lacks to build the image, or an empty text."""
     if os.geteuid() != 0:
-        return "the image cannot be built without a registry: needs root"
+        return f"the image for {architecture} cannot be built without a registry: needs root"
     programs = ("buildah", "mmdebstrap") if architecture == OWN else ("buildah", "mmdebstrap", "arch-test")
     absent = [program for program in programs if shutil.which(program) is None]
     if absent:
-        return f"the image cannot be built without a registry: install {' and '.join(absent)}"
+        return f"the image for {architecture} cannot be built without a registry: install {' and '.join(absent)}"
     if architecture != OWN and subprocess.run(["arch-test", architecture], capture_output=True, check=False).returncode:
-        return f"programs of {architecture} do not run here: install qemu-user-static, and start systemd-binfmt"
+        emulator = "install qemu-user-static, and have binfmt_misc mounted and systemd-binfmt run"
+        return f"programs of {architecture} do not run here: {emulator}"
     return ""
 
 
@@ -98,7 +100,8 @@ def build_once(
     `source_date`: of all files, in Unix seconds; by default the last commit's. `source`, `version`: of another release.
     """
     version = version or versions.current()
-    tag = f"trireme-{architecture}:{version}"
+    # Another build may run on this machine, of other sources.
+    tag = f"trireme-{architecture}-{secrets.token_hex(4)}:{version}"
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder, "pip.conf")
         settings.write_text(_PIP)
@@ -110,6 +113,7 @@ def build_once(
         _run([source / "deploy/image/build.sh", tag, *flags], BUILDER="buildah", **date)
     file.unlink(missing_ok=True)
     _run(["buildah", "push", "--quiet", f"localhost/{tag}", f"oci-archive:{file}:{NAME}:{version}"])
+    _run(["buildah", "rmi", f"localhost/{tag}"])  # the archive has it
 
 
 def build_base(architecture: str) -> None:

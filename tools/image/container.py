@@ -12,11 +12,13 @@ def run(archive: Path, architecture: str, *command: str) -> subprocess.Completed
     made = _buildah("from", "--quiet", f"--arch={architecture}", f"oci-archive:{archive}")
     made.check_returncode()
     container = made.stdout.strip()
+    image = _buildah("inspect", "--format={{.FromImageID}}", container).stdout.strip()
     try:
         # In a chroot, and on this machine's network: namespaces need more rights.
         return _buildah("run", "--isolation=chroot", "--network=host", container, "--", *command)
     finally:
         _buildah("rm", container)
+        _buildah("rmi", image)  # refused while another container has it
 
 
 def _buildah(*arguments: str) -> subprocess.CompletedProcess[str]:

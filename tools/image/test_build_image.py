@@ -1,10 +1,12 @@
-"""When the image is built again."""
+"""When the image is built again, and what is said where it cannot be."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tools.image import build_image
+from tools.image import build_image, whole_image
+from tools.programs import build_cosign
 
 
 def test_what_does_not_go_into_the_image_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,3 +19,32 @@ def test_what_does_not_go_into_the_image_does_not_count(tmp_path: Path, monkeypa
         file.write_text(name)
         digests.append(build_image.digest_of_inputs())
     assert digests[0] == digests[1] == digests[2] != digests[3]
+
+
+@pytest.mark.usefixtures("without_cosign")
+def test_what_is_skipped_is_named_in_a_line_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(build_image, "ARCHITECTURES", {build_image.OWN: "", "other": ""})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for program in ("buildah", "mmdebstrap"):
+        (tmp_path / program).touch(mode=0o755)
+    assert list(whole_image.skipped()) == [
+        "the image for other cannot be built without a registry: install arch-test",
+        "nothing is signed: install Go 1.26 or newer",
+    ]
+    for program, code in (("arch-test", 1), ("go", 0)):
+        (tmp_path / program).write_text(f"#!/bin/sh\nexit {code}\n")
+        (tmp_path / program).chmod(0o755)
+    (emulator,) = whole_image.skipped()
+    assert emulator.startswith("programs of other do not run here: install qemu-user-static")
+
+
+def test_without_go_the_rest_is_tried(capsys: pytest.CaptureFixture[str], without_cosign: None) -> None:
+    whole_image.main()
+    assert "skipped: nothing is signed: install Go" in capsys.readouterr().out
+
+
+@pytest.fixture
+def without_cosign(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(build_cosign.PROGRAMS), "available", lambda _: False)
+    monkeypatch.setenv("PATH", "")

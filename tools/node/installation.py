@@ -15,9 +15,12 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from deploy import make_certificates
 from deploy.make_manifests import CHART
 from tools.controlplane import access_log, launcher
+from tools.node import permissions
 from tools.node.leftovers import CGROUPS
 from tools.node.node_cluster import FOLDER, SCHEDULER, NodeCluster
 from tools.node.runtime import PAUSE
@@ -49,6 +52,7 @@ class Installation:
         self.cluster = cluster
         self._home = home
         self._requests_checked = 0
+        self._grants: set[access_log.Grant] = set()
         self._flags = ("--namespace", NAMESPACE, "--kubeconfig", cluster.plane.kubeconfig)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
@@ -83,6 +87,9 @@ class Installation:
         """Install the chart with values as of `--set`."""
         flags = [f"--set={setting}" for setting in ("certificates.source=secrets", *settings)]
         programs_fixture.helm("install", RELEASE, chart, *self._flags, *flags, home=self._home)
+        if chart == CHART:
+            rendered = programs_fixture.helm("get", "manifest", RELEASE, *self._flags, home=self._home)
+            self._grants.update(access_log.grants(list(filter(None, yaml.safe_load_all(rendered)))))
 
     def upgrade(self, *settings: str) -> None:
         """Go from what is installed to the chart of this release, and to these values."""
@@ -115,6 +122,12 @@ class Installation:
         """Raises: TrialFailedError: the API server refused a request for lack of a permission."""
         if refused := {each for each in self.requests()[self._requests_checked :] if not each.allowed}:
             raise TrialFailedError(f"refused: {sorted(map(str, refused))}")
+
+    def check_permissions(self) -> int:
+        """How many permissions the roles gave so far. Raises: TrialFailedError: one is needed by nobody."""
+        if wrong := permissions.unused(self._grants, self.requests()):
+            raise TrialFailedError("unused, and without a reason in tools/node/permissions.py: " + "; ".join(wrong))
+        return len(self._grants)
 
     def bindings(self, pods: Collection[str]) -> Counter[str]:
         """How often each of these pods of the namespace `default` was bound."""

@@ -27,6 +27,7 @@ from tools.node import (
     networks,
     node_cluster,
     policy_trial,
+    rare_trial,
     upgrade_trial,
 )
 from tools.node.installation import NAMESPACE, PHASES, SERVICES, Installation, TrialFailedError, until
@@ -58,6 +59,10 @@ class Trial:
     def policies(self) -> None:
         """NetworkPolicies: every process reaches what it has to reach, and strangers reach nothing."""
         print(f"  {policy_trial.check(self._here)} connections are as the policies have them")
+
+    def rare(self) -> None:
+        """Readers ask, a pod preempts another, volumes are bound and provisioned: what plain pods do not need."""
+        rare_trial.run(self._here)
 
     def scale(self) -> None:
         """Each Deployment gets another replica, and loses it."""
@@ -193,12 +198,17 @@ class Trial:
 
     def shadow(self) -> None:
         """Shadow alone, beside kube-scheduler: it reports what it would have decided."""
-        self._here.install("mode=shadow")
-        self._here.await_ready("shadow")
-        self._here.run_pods("compared", 5, _DEFAULT)
-        until(lambda: self._comparison()["compared"] > 0, "shadow compares placements")
-        print(f"  {self._comparison()}")
-        self._here.uninstall()
+        with rare_trial.visible_kube_scheduler(self._here.cluster.plane):
+            self._here.install("mode=shadow")
+            self._here.await_ready("shadow")
+            self._here.run_pods("compared", 5, _DEFAULT)
+            until(lambda: self._comparison()["compared"] > 0, "shadow compares placements")
+            print(f"  {self._comparison()}")
+            self._here.uninstall()
+
+    def permissions(self) -> None:
+        """After all steps: the chart's roles give nothing that nobody used, but what has a reason."""
+        print(f"  of {self._here.check_permissions()} permissions all are used, or have a reason")
 
     def _comparison(self) -> dict[str, int]:
         """What shadow's last report counts."""
@@ -235,9 +245,9 @@ class Trial:
 STEPS: dict[str, Callable[[Trial], None]] = {
     each.__name__: each
     for each in (
-        Trial.install, Trial.policies, Trial.scale, Trial.roll, Trial.kill, Trial.memory, Trial.leader, Trial.phases,
-        Trial.drain, Trial.lost, Trial.autoscale, Trial.rotate, Trial.upgrade, Trial.standalone, Trial.default,
-        Trial.static, Trial.shadow, Trial.hour,
+        Trial.install, Trial.policies, Trial.rare, Trial.scale, Trial.roll, Trial.kill, Trial.memory, Trial.leader,
+        Trial.phases, Trial.drain, Trial.lost, Trial.autoscale, Trial.rotate, Trial.upgrade, Trial.standalone,
+        Trial.default, Trial.static, Trial.shadow, Trial.hour, Trial.permissions,
     )
 }  # fmt: skip
 

@@ -108,7 +108,11 @@ class NodeCluster:
         if lack := missing():
             raise SystemExit(lack)
         self._lock = _LOCK.open("w")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("node: waiting for another cluster on this machine to end", flush=True)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._remove()  # of a cluster whose owner was killed
         try:
             FOLDER.mkdir()

@@ -93,6 +93,7 @@ def build_pause(archive: Path) -> None:
             ["cc", "-Os", "-static", "-DVERSION=1", "-o", str(program), code],
             ["buildah", "build", "--quiet", "--tag", PAUSE, folder],
             ["buildah", "push", "--quiet", PAUSE, f"oci-archive:{archive}:1"],
+            ["buildah", "rmi", PAUSE],
         ):
             done = subprocess.run(each, capture_output=True, text=True, check=False)
             if done.returncode:
