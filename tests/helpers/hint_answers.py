@@ -60,22 +60,24 @@ def entry(kind: str, name: str, namespace: str = "", metadata: Json | None = Non
 
 
 def configuration(
-    features: Json | None = None, **plugin_args: Json
+    features: Json | None = None, also: str = "", **plugin_args: Json
 ) -> tuple[scheduler_configuration.CompletedProfile, gates.FeatureGates]:
-    """The default profile with these feature gates and arguments of plugins."""
+    """The default profile with these feature gates and arguments of plugins, and with a plugin that it may not have."""
     chosen = gates.FeatureGates(values=features)
     config = [{"name": name, "args": args} for name, args in plugin_args.items()]
     document = {
         "apiVersion": scheduler_configuration.API_VERSION,
         "kind": scheduler_configuration.KIND,
-        "profiles": [{"pluginConfig": config}],
+        "profiles": [
+            {"pluginConfig": config, "plugins": {"multiPoint": {"enabled": [{"name": also}] if also else []}}}
+        ],
     }
     loaded = loading.load(json.dumps(document).encode(), chosen, lambda line: None)
     return profiles.construct_profiles(loaded, IN_TREE, chosen, lambda line: None).profiles[0], chosen
 
 
 class Hints:
-    """The hints of one plugin, in a cluster with these objects."""
+    """The hints of one plugin, which the default profile need not have, in a cluster with these objects."""
 
     def __init__(
         self, plugin: str, objects: Iterable[Json] = (), features: Json | None = None, args: Json | None = None
@@ -89,7 +91,7 @@ class Hints:
         self._cache = cache
         for each in objects:
             self.add(each)
-        profile, chosen = configuration(features, **({plugin: args} if args else {}))
+        profile, chosen = configuration(features, also=plugin, **({plugin: args} if args else {}))
         self.registrations = [
             registration
             for registration in registrations.of_in_tree_plugins(profile, chosen, cluster_view.CacheView(cache))

@@ -5,21 +5,19 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.hint_answers import configuration as profile_of
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, node, pod
 from tests.helpers.phase_calls import PROFILE, configuration
 from tests.helpers.plugin_answers import Answers
-from tests.helpers.snapshot_views import SnapshotBuilder, node_of, pod_of
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of
 from trireme.config import gates, loading, profiles, scheduler_configuration
 from trireme.evaluation import engine
 from trireme.framework import fit_reasons, status
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.in_process import in_process_evaluators
-from trireme.plugin_api import hints as hints_api
-from trireme.plugins.node_label import args, hints, score
+from trireme.plugins.node_label import args, score
 from trireme.plugins.node_label import filter as label_filter
 from trireme.registry import filter_profiles, reason_texts, score_profiles
 from trireme.registry.in_tree import IN_TREE
-from trireme.snapshot import classes
 
 LABELS = {"both": {"foo": "1", "bar": "1"}, "foo": {"foo": "any"}, "empty": {"foo": ""}, "none": {"other": "1"}}
 REASON = ("node(s) didn't have the requested labels",)
@@ -148,14 +146,10 @@ def test_no_profile_has_it_unless_it_names_it() -> None:
     ids=["new-and-right", "new-and-wrong", "becomes-right", "was-right", "loses-what-is-forbidden", "becomes-wrong"],
 )
 def test_pods_are_woken_by_nodes_that_pass_now(old: Any, new: Any, helps: bool) -> None:
-    _, features = profile_of()
-    unused: Any = None
-    stated = {"presentLabels": ["foo"], "absentLabels": ["bar"]}
-    (registered,) = hints.events_to_register(hints_api.HintContext(stated, features, unused))
-    assert (registered.resource, registered.actions) == ("Node", ("Add", "UpdateNodeLabel"))
-    assert registered.hint is not None
-    before = None if old is None else node_of("n", labels=old)
-    assert registered.hint(before, node_of("n", labels=new))(classes.PodClass(1, pod_of())) is helps
+    """A refused pod is not tried again for a node that still refuses it, nor for one that did not."""
+    hints = Hints("NodeLabel", args={"presentLabels": ["foo"], "absentLabels": ["bar"]})
+    action, before = ("Add", None) if old is None else ("UpdateNodeLabel", node(labels=old))
+    assert hints.about(pod(), "Node", action, before, node(labels=new)) == (QUEUE if helps else SKIP)
 
 
 @pytest.mark.parametrize(
@@ -193,10 +187,6 @@ async def test_a_profile_with_the_plugin_places_pods_by_it() -> None:
     ids=["all", "one is missing", "the other is missing", "one forbidden", "the other forbidden"],
 )
 def test_a_node_wakes_pods_with_all_labels_and_no_forbidden_one(labels: str, helps: bool) -> None:
-    _, features = profile_of()
-    unused: Any = None
-    stated = {"presentLabels": ["a", "b"], "absentLabels": ["x", "y"]}
-    (registered,) = hints.events_to_register(hints_api.HintContext(stated, features, unused))
-    assert registered.hint is not None
-    node = node_of("n", labels=dict.fromkeys(labels, ""))
-    assert registered.hint(None, node)(classes.PodClass(1, pod_of())) is helps
+    hints = Hints("NodeLabel", args={"presentLabels": ["a", "b"], "absentLabels": ["x", "y"]})
+    added = node(labels=dict.fromkeys(labels, ""))
+    assert hints.about(pod(), "Node", "Add", None, added) == (QUEUE if helps else SKIP)
