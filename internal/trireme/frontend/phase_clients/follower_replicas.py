@@ -5,7 +5,8 @@ step, silent or gone, the next one is called: any replica can answer any call.
 
 Also change: internal/trireme/frontend/phase_clients/bind_phase_client.py (how replicas are kept).
 
-Tests: tests/contract/test_plugin_streams.py, tests/contract/test_replica_stream.py.
+Tests: tests/unit/frontend/test_follower_replicas.py, tests/contract/test_plugin_streams.py,
+tests/contract/test_replica_stream.py.
 """
 
 import asyncio
