@@ -1,6 +1,6 @@
 """One request to a remote plugin split over several calls, a few at a time.
 
-Tests: tests/contract/test_plugin_client.py.
+Tests: tests/unit/remote/test_plugin_failures.py, tests/contract/test_plugin_client.py.
 """
 
 import asyncio

@@ -8,7 +8,7 @@ internal/trireme/plugin_verification/followed_cluster.py, internal/trireme/rpc/f
 Also change: protos/trireme/v1/plugin.proto (the messages).
 Also change: protos/trireme/v1/snapshot.proto (the service).
 
-Tests: tests/contract/test_plugin_contract.py, tests/contract/test_plugin_handshake.py,
+Tests: tests/unit/remote/test_plugin_failures.py, tests/contract/test_plugin_handshake.py,
 tests/unit/plugin_verification/test_stream_specifications.py.
 """
 

@@ -6,7 +6,8 @@ ignored lets its step pass, and the plugin is called about the steps behind it.
 
 Also change: protos/trireme/v1/pod_groups.proto (the messages).
 
-Tests: tests/contract/test_plugin_placement_feasible.py.
+Tests: tests/unit/remote/test_plugin_failures.py,
+tests/contract/test_plugin_placement_feasible.py.
 """
 
 import dataclasses

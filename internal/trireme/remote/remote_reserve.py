@@ -2,7 +2,7 @@
 
 Also change: protos/trireme/v1/filter.proto (the messages).
 
-Tests: tests/contract/test_plugin_sdk_binding.py.
+Tests: tests/unit/remote/test_plugin_failures.py, tests/contract/test_plugin_sdk_binding.py.
 """
 
 import contextlib

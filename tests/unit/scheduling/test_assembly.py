@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.helpers.shadow_cluster import CONFIGURED, Pods, node_event
 from tests.helpers.simulated_insight import SimulatedInsight
 from trireme.config import scheduler_configuration
 from trireme.frontend import app
-from trireme.scheduling import in_memory, ports, scheduler_settings
+from trireme.scheduling import in_memory, ports, scheduler_parts, scheduler_settings
 from trireme.shadow import cluster_model, settings
 from trireme.simulation import known_classes, simulation
 from trireme.v1 import bind_pb2, simulation_pb2
@@ -166,6 +167,31 @@ async def test_the_event_of_the_last_victim_lets_the_preemptor_through() -> None
         cluster.delete("low", "n0")
         await cluster.until(lambda: cluster.bound)
         assert cluster.bound == {"vip": "n0"}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "waiting", "unwritten", "settling"),
+    [
+        ((0, 0, 0), 0, 0, False),
+        ((1, 0, 0), 0, 0, True),
+        ((0, 1, 0), 0, 0, True),
+        ((0, 0, 1), 0, 0, True),
+        ((1, 1, 0), 2, 0, False),
+        ((1, 1, 1), 2, 0, True),
+        ((1, 0, 0), 1, 1, True),
+        ((0, 0, 0), 0, 1, True),
+    ],
+)
+def test_only_what_waits_for_other_pods_does_not_settle(
+    tasks: tuple[int, ...], waiting: int, unwritten: int, settling: bool
+) -> None:
+    """A simulation would end before its pods are bound, or never, where one waits on Permit for others."""
+    parts: Any = types.SimpleNamespace(
+        supervisors=lambda: [types.SimpleNamespace(running=each) for each in tasks],
+        waiting=types.SimpleNamespace(pods=lambda: [None] * waiting),
+        outbox=[None] * unwritten,
+    )
+    assert scheduler_parts.Scheduling.settling.__get__(parts) is settling
 
 
 async def test_a_bound_pod_has_no_failure_any_more() -> None:

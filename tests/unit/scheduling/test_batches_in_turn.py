@@ -324,7 +324,9 @@ _TERM = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
         ({"affinity": {"podAntiAffinity": {}}}, False),
         ({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone"}]}, False),
         ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, True),
+        ({"volumes": [{"name": "v", "ephemeral": {}}, {"name": "w", "emptyDir": {}}]}, True),
         ({"volumes": [{"name": "v", "rbd": {"monitors": ["m"], "image": "i"}}]}, False),
+        ({"volumes": [{"name": "v", "ephemeral": {}}, {"name": "w", "rbd": {"monitors": ["m"]}}]}, False),
         ({"resourceClaims": [{"name": "d", "resourceClaimName": "c"}]}, True),
         ({"schedulingGroup": {"podGroupName": "g"}}, False),
     ],
@@ -354,3 +356,27 @@ def test_several_pods_that_take_more_than_resources_are_placed_by_themselves(spe
     head = mock.Mock(spec=queued_pod.QueuedPodInfo, record=record)
     ahead = [active.NextClass(1, head, waiting) for waiting in (1, 2)]
     assert [in_turn.may_take_part(each) for each in ahead] == [True, not more]
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "takes_part"),
+    [
+        ({}, 1, True),
+        ({"profile": "q"}, 1, False),
+        ({"nominated": "n0"}, 1, False),
+        ({"pod": types.SimpleNamespace(has_deferred_resize=True)}, 1, False),
+        ({}, 0, False),
+        ({}, ("pod", "u"), False),
+        (None, 1, False),
+    ],
+    ids=["any", "another profile", "nominated", "a deferred resize", "invalid", "a class of its own", "a group"],
+)
+def test_which_pods_are_placed_together_with_others(changes: Json | None, key: Any, takes_part: bool) -> None:
+    """A resize or a nomination is about one node, and extenders may look at other profiles."""
+    registry = {1: types.SimpleNamespace(pod=core_pb2.Pod(), most_in_turn=None)}
+    in_turn = batches_in_turn.BatchesInTurn(cast(Any, types.SimpleNamespace(registry=registry, node_count=9)), {"p"})
+    plain = {"profile": "p", "nominated": "", "pod": types.SimpleNamespace(has_deferred_resize=False)}
+    head: Any = mock.Mock()
+    if changes is not None:
+        head = mock.Mock(spec=queued_pod.QueuedPodInfo, record=types.SimpleNamespace(**{**plain, **changes}))
+    assert in_turn.may_take_part(active.NextClass(key, head, 1)) is takes_part

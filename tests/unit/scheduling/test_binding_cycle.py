@@ -108,6 +108,25 @@ def test_what_pre_bind_wrote_is_undone_when_bind_fails(
     assert undone == [state] * bool(state)
 
 
+def test_what_pre_bind_has_not_written_is_not_undone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bind would release what another attempt, or another pod, has by then."""
+    reserved = filter_pb2.Reservation(status=SUCCESS, state=b"what to undo")
+    monkeypatch.setattr(world, "_reserve", lambda request: filter_pb2.ReserveResponse(reservations=[reserved]))
+    world.create("p", 1)
+    _answer_until(world, "Permit")
+    assert [call.rpc for call in world.pending_calls] == ["Permit"]
+    undone: list[object] = []
+
+    async def note(item: object) -> None:
+        undone.append(item)
+
+    monkeypatch.setattr(world.frontend.scheduling.binding._pre_binding, "undo_pre_bind", note)
+    world.answer(world.pending_calls[0], "bad")
+    world.answer_all()
+    assert world.api.pods["p"]["spec"].get("nodeName", "") == ""
+    assert undone == []
+
+
 def test_devices_stay_assumed_until_the_cache_shows_what_pre_bind_wrote(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

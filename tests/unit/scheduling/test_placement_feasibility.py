@@ -120,6 +120,13 @@ async def test_a_refusal_ends_the_trial_and_undoes_it_and_names_the_plugin() -> 
     assert [cluster.failures[f"p{number}"].rejectors for number in range(3)] == [{"Far"}] * 3
 
 
+async def test_a_refusal_that_names_no_plugin_is_nobodys() -> None:
+    """A hint is looked for by the plugin's name."""
+    cluster = await _schedule_gang({"Far": Scripted({2: status.unschedulable("", "no")})})
+    assert cluster.conditions == [("False", "Unschedulable", "no")]
+    assert [cluster.failures[f"p{number}"].rejectors for number in range(3)] == [frozenset()] * 3
+
+
 async def test_before_the_first_pod_a_refusal_saves_the_trial() -> None:
     cluster = await _schedule_gang({"Far": Scripted({0: REFUSED})})
     assert cluster.asked == []

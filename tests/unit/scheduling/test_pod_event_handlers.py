@@ -222,6 +222,42 @@ def test_a_pod_of_which_more_is_read_changes_its_class_in_the_queue_too() -> Non
     assert len(watched.registry) == 0
 
 
+_INVALID = [{"name": "c", "resources": {"requests": {"cpu": "lots"}}}]
+
+
+@pytest.mark.parametrize(
+    ("now", "again"),
+    [
+        (_pod(), 0),
+        (_pod(labels={"app": "web"}), 1),
+        (_pod(containers=_INVALID), 0),
+    ],
+    ids=["the same class", "another class", "invalid"],
+)
+def test_a_pod_that_is_listed_again_unchanged_keeps_its_class_unless_it_has_another(now: Any, again: int) -> None:
+    """In the queue it would go behind the pods that came after it."""
+    watched = Watched()
+    watched.registry.use_all_labels()
+    _show(watched, _pod())
+    told: list[Any] = []
+    watched.watch.notifier.reclassify = lambda *about: told.append(about)  # type: ignore[method-assign]
+    _show(watched, now, kind=EventKind.LISTED)
+    assert len(told) == again
+    assert len(watched.registry) == 1
+    _show(watched, now, kind=EventKind.DELETED)
+    assert len(watched.registry) == 0
+
+
+def test_an_invalid_pod_that_is_listed_again_has_no_class_to_give_back() -> None:
+    watched = Watched()
+    watched.registry.use_all_labels()
+    for _ in range(2):
+        _show(watched, _pod(containers=_INVALID), kind=EventKind.LISTED)
+    _show(watched, _pod(), kind=EventKind.LISTED)
+    assert len(watched.registry) == 0
+    assert _waiting(watched) == ["p"]
+
+
 def test_a_pod_that_is_gone_gives_back_the_claims_that_were_assumed_for_it() -> None:
     """Nothing else would: it was never seen bound, and its devices would stay taken."""
     watched = Watched()

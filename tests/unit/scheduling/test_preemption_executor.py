@@ -119,6 +119,19 @@ async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
     assert world.activated == [("ns/vip", "vip")]
 
 
+async def test_a_victim_in_memory_that_left_its_node_meanwhile_is_not_waited_for() -> None:
+    """No watch shows it again: the preemptor would wait for as long as a victim may take."""
+    world = World("a")
+    waiting = asyncio.create_task(world.waiting.begin_wait("a", "ns/name-a", {"Plugin": 60.0})())
+    await world.settle()
+    world.start("a")
+    world.placed.pop("a")
+    await world.settle()
+    await waiting
+    assert world.told == ["name-a: Preempted by pod vip on node node (in kube-scheduler memory)."]
+    assert (world.asked, world.deletion_callbacks) == ([], {})
+
+
 async def test_victims_are_known_as_such_from_the_decision_until_they_are_gone() -> None:
     """Who is woken beside the preemptor would find its room promised away and preempt elsewhere, in vain."""
     world = World("a", "b", "c")

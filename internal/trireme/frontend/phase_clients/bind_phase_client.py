@@ -9,8 +9,8 @@ for `SILENCE_SECONDS`, not even a heartbeat.
 Also change: protos/trireme/v1/bind_phase.proto (the messages).
 Also change: internal/trireme/frontend/phase_clients/follower_replicas.py (how replicas are kept).
 
-Tests: tests/unit/frontend/test_bind_phase_client.py, tests/unit/frontend/test_bind_calls_on_replicas.py,
-tests/contract/test_replica_channels.py.
+Tests: tests/unit/frontend/test_bind_replicas.py, tests/unit/frontend/test_bind_phase_client.py,
+tests/unit/frontend/test_bind_calls_on_replicas.py, tests/contract/test_replica_channels.py.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Also change: internal/trireme/rpc/forker.py (what the forker is told and answers).
 
-Tests: tests/contract/test_local_phases.py.
+Tests: tests/unit/frontend/test_forker_client.py, tests/contract/test_local_phases.py.
 """
 
 import asyncio

@@ -2,7 +2,8 @@
 
 Also change: protos/trireme/v1/insight.proto (the service).
 
-Tests: tests/contract/test_insight_explanations.py, tests/contract/test_insight_status_feed.py.
+Tests: tests/unit/frontend/test_insight_replicas.py, tests/contract/test_insight_explanations.py,
+tests/contract/test_insight_status_feed.py.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

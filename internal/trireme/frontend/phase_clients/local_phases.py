@@ -7,6 +7,9 @@ end with the frontend, however it ends.
 In the frontend's own process filter and score are the same services, called without a socket (`rpc.in_process`). On few
 processors a call to a child costs more than most of what it computes: `phases.local` is read by
 `trireme_configuration.Phases.in_process`.
+
+Tests: tests/unit/frontend/test_local_phases.py, tests/unit/frontend/test_forker_client.py,
+tests/contract/test_local_phases.py.
 """
 
 import asyncio

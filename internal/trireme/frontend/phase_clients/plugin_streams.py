@@ -4,6 +4,8 @@ The frontend opens it, not the phases that call the plugin: there are several of
 The plugin gets what filter and score get, at the same time, so their calls are at most slightly ahead of it; the plugin
 lets such a call wait or refuses it, and then the phase calls again. A plugin that has not acknowledged the full sync
 does not know the nodes that calls name; which plugins that are is reported whenever it changes.
+
+Tests: tests/unit/frontend/test_plugin_streams.py, tests/contract/test_plugin_streams.py.
 """
 
 import asyncio

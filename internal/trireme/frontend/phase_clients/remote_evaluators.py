@@ -5,7 +5,8 @@ internal/trireme/in_process/in_process_evaluators.py (the calls of filter and sc
 Also change: protos/trireme/v1/filter_phase.proto (the messages).
 Also change: protos/trireme/v1/score_phase.proto (the messages).
 
-Tests: tests/unit/frontend/test_stale_answers.py, tests/contract/test_phase_contract.py.
+Tests: tests/unit/frontend/test_remote_evaluators.py, tests/unit/frontend/test_stale_answers.py,
+tests/contract/test_phase_contract.py.
 """
 
 from collections.abc import Awaitable, Callable, Container, Sequence

@@ -3,7 +3,8 @@
 A full sync of a large cluster is expensive, and many replicas may begin at once. So the last one is cached, followed by
 what was published since, as long as the two together cost a replica less than a new full sync would.
 
-Tests: tests/unit/frontend/test_until_published.py, tests/unit/frontend/test_full_sync.py.
+Tests: tests/unit/frontend/test_snapshot_publisher.py, tests/unit/frontend/test_until_published.py,
+tests/unit/frontend/test_full_sync.py.
 """
 
 import asyncio
