@@ -47,7 +47,7 @@ from trireme.frontend.phase_clients import (
 )
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.frontend.term import Term
-from trireme.frontend.tracing import traced_binder, traced_evaluators, traced_metrics
+from trireme.frontend.tracing import traced_binder, traced_metrics
 from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import assembly, ports, scheduler_ports, scheduler_settings
 from trireme.v1 import plugin_pb2
@@ -325,19 +325,20 @@ def build_phases(
         decisions.wants_remote_answers,
         metrics=context.metrics,
     )
-    evaluators: ports.Evaluators = recording_evaluators.RecordingEvaluators(
+    traces = traced_metrics.traces_of(context.metrics)
+    evaluators = recording_evaluators.RecordingEvaluators(
         remote,
         decisions,
         context.metrics.clock,
         lambda profile: profile_messages.has_remote_plugin(
             settings.configuration, profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER
         ),
+        traces,
     )
     streams = plugin_streams.PluginStreams(publisher, context.clocks.monotonic)
     binder: ports.Binder = links.binders
     log: ports.BindingLog = decisions
-    if (traces := traced_metrics.traces_of(context.metrics)) is not None:
-        evaluators = traced_evaluators.TracedEvaluators(evaluators, traces)
+    if traces is not None:
         binder = traced_binder.TracedBinder(binder, traces)
         log = traced_metrics.TracedBindingLog(log, traces)
     return PhaseClients(publisher, links, answers, evaluators, streams, binder, decisions, log)

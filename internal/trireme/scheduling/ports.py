@@ -44,7 +44,6 @@ class Evaluators(Protocol):
     Implementers: trireme.in_process.in_process_evaluators.InProcessEvaluators,
     trireme.frontend.phase_clients.remote_evaluators.RemoteEvaluators,
     trireme.frontend.phase_clients.recording_evaluators.RecordingEvaluators,
-    trireme.frontend.tracing.traced_evaluators.TracedEvaluators,
     trireme.simulation.yielding_evaluators.YieldingEvaluators, tests.helpers.pod_group_cluster.Cluster.
     """
 

@@ -1,6 +1,6 @@
 """RecordingEvaluators: records the calls of other evaluators as decisions: what was called with what, and the answer.
 
-The evaluators know nothing of it. A call that fails is no decision.
+The evaluators know nothing of it. A call that fails is no decision. Each call is a span of the pods' traces, too.
 
 Also change: internal/trireme/frontend/phase_clients/remote_evaluators.py, internal/trireme/replay/decision_calls.py,
 internal/trireme/in_process/in_process_evaluators.py (the calls of filter and score, sent, recorded and replayed).
@@ -8,14 +8,17 @@ Also change: protos/trireme/v1/decision.proto (the messages).
 Also change: protos/trireme/v1/recorded_call.proto (the messages).
 
 Tests: tests/unit/frontend/test_decision_log.py, tests/contract/test_recorded_remote_answers.py,
-tests/unit/replay/test_decision_replay.py.
+tests/unit/replay/test_decision_replay.py, tests/contract/test_trace_propagation.py.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from trireme.cache import placed_pod
 from trireme.frontend.phase_clients import decision_log
+from trireme.frontend.tracing import pod_traces
 from trireme.scheduling import fit_error, ports
 from trireme.v1 import (
     core_pb2,
@@ -64,12 +67,17 @@ class RecordingEvaluators(ports.Evaluators):
         log: decision_log.DecisionLog,
         clock: Callable[[], float],
         filters_remotely: Callable[[str], bool] = lambda profile: False,
+        traces: pod_traces.PodTraces | None = None,
     ) -> None:
-        """`clock` times the calls, in seconds; `filters_remotely` returns whether services filter for a profile."""
+        """`clock` times the calls, in seconds; `filters_remotely` returns whether services filter for a profile.
+
+        `traces` is None while tracing is off.
+        """
         self._evaluators = evaluators
         self._log = log
         self._clock = clock
         self._filters_remotely = filters_remotely
+        self._traces = traces
         # The last answer of filter, and the generation of that call: most calls that follow build on it.
         self._filtered: tuple[ports.ClassKey, node_columns.NodeColumns, int] | None = None
 
@@ -93,7 +101,7 @@ class RecordingEvaluators(ports.Evaluators):
     ) -> FilterAnswer:
         """Record how many nodes refuse, by reason; all verdicts where services filter."""
         call = self._evaluators.filter(profile, class_id, count, generation, nominee, preemptors)
-        answer, seconds = await self._timed(call)
+        answer, seconds = await self._timed("Filter", call)
         class_key = profile, class_id
         self._filtered = class_key, answer.columns, generation
         if self._log.wanted():
@@ -113,7 +121,7 @@ class RecordingEvaluators(ports.Evaluators):
     ) -> FilterAnswer:
         """Record how many nominated pods may have their nodes."""
         call = self._evaluators.filter_nominated(profile, class_id, generation, nominees, slots)
-        answer, seconds = await self._timed(call)
+        answer, seconds = await self._timed("FilterNominated", call)
         if self._log.wanted():
             about = decision_pb2.NominatedDecision(
                 nominees=identities.nominees(nominees, slots), admitted=answer.admitted
@@ -127,7 +135,7 @@ class RecordingEvaluators(ports.Evaluators):
     ) -> filter_phase_pb2.RunPostFilterResponse:
         """Record how room is to be made for the pods."""
         call = self._evaluators.run_post_filter(profile, class_id, generation, pods, filtered)
-        response, seconds = await self._timed(call)
+        response, seconds = await self._timed("PostFilter", call)
         if self._log.wanted():
             class_key, preemptors = (profile, class_id), identities.preemptors(pods, generation)
             about = decision_pb2.PostFilterDecision(preemptors=preemptors, results=response.results)
@@ -141,7 +149,7 @@ class RecordingEvaluators(ports.Evaluators):
     ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
         """Record the nodes that extenders may choose from, or PostFilter's answer without a choice."""
         call = self._evaluators.list_preemption_candidates(profile, class_id, generation, pod, filtered)
-        response, seconds = await self._timed(call)
+        response, seconds = await self._timed("ListPreemptionCandidates", call)
         if self._log.wanted():
             class_key, preemptor = (profile, class_id), identities.preemptor(pod, generation)
             about = recorded_call_pb2.CandidatesDecision(preemptor=preemptor, candidates=response.candidates)
@@ -163,7 +171,7 @@ class RecordingEvaluators(ports.Evaluators):
     ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
         """Record the choice among the nodes that extenders left."""
         call = self._evaluators.select_preemption_candidate(profile, class_id, generation, pod, filtered, candidates)
-        response, seconds = await self._timed(call)
+        response, seconds = await self._timed("SelectPreemptionCandidate", call)
         if self._log.wanted():
             class_key, preemptor = (profile, class_id), identities.preemptor(pod, generation)
             about = recorded_call_pb2.CandidateChoiceDecision(
@@ -203,7 +211,7 @@ class RecordingEvaluators(ports.Evaluators):
     ) -> PlaceAnswer:
         """Record the nodes of the next pods."""
         call = self._evaluators.place(profile, class_id, count, filtered, extra_scores)
-        answer, seconds = await self._timed(call)
+        answer, seconds = await self._timed("Place", call)
         if self._log.wanted():
             class_key, columns = (profile, class_id), filtered.columns
             about = decision_pb2.PlaceDecision(count=count, extra_scores=extra_scores, slots=answer.slots)
@@ -220,7 +228,9 @@ class RecordingEvaluators(ports.Evaluators):
         self, profile: str, wanted: Sequence[tuple[int, int]], generation: int
     ) -> Sequence[tuple[FilterAnswer, PlaceAnswer]]:
         """Record what is answered about each class as Filter and Place, with the pods that were placed before."""
-        answers, seconds = await self._timed(self._evaluators.place_in_turn(profile, wanted, generation))
+        span = None if self._traces is None else self._traces.call_ahead("FilterAndPlaceClasses")
+        call = self._evaluators.place_in_turn(profile, wanted, generation)
+        answers, seconds = await self._timed_within(span, call)
         if not self._log.wanted():
             return answers
         classes: list[int] = []
@@ -244,7 +254,9 @@ class RecordingEvaluators(ports.Evaluators):
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> filter_pb2.ReserveResponse:
         """Record what Reserve assumes beside pods. The state for PreBind says the same again, and is left out."""
-        response, seconds = await self._timed(self._evaluators.reserve(cycle, placements))
+        about_pods = ((each.pod.uid, each.node_name) for each in placements)
+        span = None if self._traces is None else self._traces.call_about("Reserve", about_pods)
+        response, seconds = await self._timed_within(span, self._evaluators.reserve(cycle, placements))
         if self._log.wanted():
             about = recorded_call_pb2.ReserveDecision(placements=placements, reservations=response.reservations)
             for reservation in about.reservations:
@@ -254,21 +266,32 @@ class RecordingEvaluators(ports.Evaluators):
         return response
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
-        """Record nothing: it decides nothing."""
+        """Record and trace nothing: it decides nothing, and the attempts have ended."""
         await self._evaluators.unreserve(cycle, placements)
 
     async def prepare(self, profile: str, class_id: int, generation: int) -> None:
-        """Record nothing: it decides nothing."""
+        """Record and trace nothing: it decides nothing, and is for no pod."""
         await self._evaluators.prepare(profile, class_id, generation)
 
-    async def _timed(self, call: Awaitable[Answer]) -> tuple[Answer, float]:
-        started = self._clock()
-        answer = await call
-        return answer, self._clock() - started
+    async def _timed(self, name: str, call: Awaitable[Answer]) -> tuple[Answer, float]:
+        """Await a call about the pods that were taken last, as a span of this name."""
+        return await self._timed_within(None if self._traces is None else self._traces.batch_call(name), call)
+
+    async def _timed_within(
+        self, span: AbstractContextManager[pod_traces.Call | None] | None, call: Awaitable[Answer]
+    ) -> tuple[Answer, float]:
+        """Await a call within the span, if there is one, with the plugins below the span; also how long it took."""
+        with span or contextlib.nullcontext() as traced:
+            started = self._clock()
+            answer = await call
+            seconds = self._clock() - started
+            if traced is not None:
+                traced.timings = _timings(answer)
+            return answer, seconds
 
     async def _record_group_call(self, request: _GroupRequest, call: Awaitable[_GroupResponse]) -> _GroupResponse:
         """Await a call about a pod group, and record it."""
-        response, seconds = await self._timed(call)
+        response, seconds = await self._timed(type(request).__name__.removesuffix("Request"), call)
         if not self._log.wanted():
             return response
         decision, cycle, remote = decision_pb2.Decision(), request.cycle, b""
@@ -314,3 +337,13 @@ class RecordingEvaluators(ports.Evaluators):
     def _is_last_answer(self, class_key: ports.ClassKey, filtered: FilterAnswer) -> bool:
         last = self._filtered
         return last is not None and last[0] == class_key and last[1] is filtered.columns
+
+
+def _timings(answer: object) -> Sequence[filter_phase_pb2.Timing]:
+    """How long extension points and plugins took for what evaluators answer."""
+    match answer:
+        case FilterAnswer() | PlaceAnswer():
+            return answer.timings
+        case list() | tuple():
+            return [timing for both in answer for each in both for timing in each.timings]
+    return ()
