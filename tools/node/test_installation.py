@@ -40,6 +40,7 @@ def binding(name: str, code: int = 201, decision: str = "allow", account: str = 
 
 def test_a_refused_request_of_the_scheduler_fails_the_trial(here: Installation, tmp_path: Path) -> None:
     log(tmp_path, binding("one"), binding("one", code=409), binding("two", 403, "forbid", account="stranger"))
+    log(tmp_path, {**binding("two", 401, ""), "user": {}})
     here.check_requests()
     log(tmp_path, binding("two", 403, "forbid"))
     with pytest.raises(TrialFailedError, match=r"refused: .*name='two'"):
