@@ -23,10 +23,10 @@ space := $(empty) $(empty)
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z_-]+:.*## / { \
-		line = sprintf("  \033[36m%-18s\033[0m", $$1); width = 20; count = split($$2, words, " "); \
+	@[ -t 1 ] && color=1; awk -v color=$$color 'BEGIN {FS = ":.*## "} /^[a-zA-Z_-]+:.*## / { \
+		line = sprintf(color ? "  \033[36m%-22s\033[0m" : "  %-22s", $$1); width = 24; count = split($$2, words, " "); \
 		for (i = 1; i <= count; i++) { \
-			if (width + 1 + length(words[i]) > 80) {print line; line = sprintf("%20s", ""); width = 20} \
+			if (width + 1 + length(words[i]) > 80) {print line; line = sprintf("%24s", ""); width = 24} \
 			line = line " " words[i]; width += 1 + length(words[i]) \
 		} \
 		print line}' $(MAKEFILE_LIST)

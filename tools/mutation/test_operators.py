@@ -2,11 +2,13 @@
 
 import ast
 import pathlib
+import signal
 import types
+from typing import Any
 
 import pytest
 
-from tools.mutation import live_code, mutants, mutation_run, related_tests
+from tools.mutation import live_code, mutants, mutation_run, related_tests, tried_mutants
 
 CASES = {
     "undo": ("def f(x):\n    x.discard(1)\n    return x", "x.discard(1)", "pass"),
@@ -99,3 +101,20 @@ def test_every_module_of_the_core_has_mutants_of_its_own() -> None:
 def test_a_score_of_a_sample_has_an_interval() -> None:
     low, high = mutation_run.interval(90, 100)
     assert (round(low, 3), round(high, 3)) == (0.826, 0.945)
+
+
+@pytest.mark.parametrize(("waited", "called"), [(0.0, True), (5.0, False)])
+def test_a_test_that_waits_for_a_processor_does_not_hang(
+    waited: float, called: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine each mutant would count as found."""
+    now, hung, alarms = [100.0, 0.0], [], []
+    monkeypatch.setattr(tried_mutants.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(tried_mutants, "_seconds_without_processor", lambda: now[1])
+    monkeypatch.setattr(signal, "alarm", alarms.append)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: alarms.append(handler))
+    tried_mutants.call_after(10.0, lambda: hung.append(True))
+    handler: Any = alarms[0]
+    now[:] = [110.0, waited]
+    handler(signal.SIGALRM, None)
+    assert (hung, alarms[1:]) == (([True], [10]) if called else ([], [10, 5]))

@@ -4,7 +4,9 @@ Python starts once and imports once: a mutant takes as long as its tests until t
 first, with every block marked, which test gets where and how long each takes.
 """
 
+import math
 import os
+import pathlib
 import pickle
 import resource
 import signal
@@ -21,7 +23,10 @@ from tools.mutation import live_code
 from tools.mutation.mutants import REACHED, ROOT, Mutant, MutatedFile
 
 # A test that takes longer than this, or than 30 times its processor time without a mutant, hangs: the mutant is found.
+# What it waits for a processor does not count, as on a busy machine each mutant would be found.
 TEST_SECONDS = 10
+# Ends a mutant that hangs where Python runs no handler of signals.
+_PROCESSOR_SECONDS = 600
 # So much processor time is spent on a mutant that no test notices, by what the tests take without one.
 MUTANT_SECONDS = 10
 _MEMORY = 8 << 30
@@ -151,17 +156,44 @@ class TriedMutants:
         try:
             _silence()
             resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+            resource.setrlimit(resource.RLIMIT_CPU, (_PROCESSOR_SECONDS, _PROCESSOR_SECONDS))
             mutant.change.apply()
             live.replace(_compile(self._files[mutant.path]))
             code = _SURVIVED
             for at, following in _with_next(tests):
-                signal.alarm(max(TEST_SECONDS, int(reach.seconds[at] * 30)))
+                call_after(max(TEST_SECONDS, reach.seconds[at] * 30), lambda: os._exit(_FOUND))
                 if not _passes(session, at, following):
                     code = _FOUND
                     self.on_failure()
                     break
         finally:
             os._exit(code)
+
+
+def call_after(seconds: float, hung: Callable[[], object]) -> None:
+    """Call `hung` once so much time has passed, without the time that this thread waits for a processor meanwhile.
+
+    Another call takes the place of the last one.
+    """
+    end = time.monotonic() - _seconds_without_processor() + seconds
+
+    def on_alarm(*_: object) -> None:
+        left = end - time.monotonic() + _seconds_without_processor()
+        if left > 0:
+            signal.alarm(math.ceil(left))
+        else:
+            hung()
+
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.alarm(math.ceil(seconds))
+
+
+def _seconds_without_processor() -> float:
+    """For how long the main thread could have run but had no processor; 0 where the system does not say."""
+    try:
+        return int(pathlib.Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
 
 
 def _compile(file: MutatedFile) -> object:

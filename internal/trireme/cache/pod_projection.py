@@ -112,8 +112,7 @@ def missing_fields(paths: Iterable[str]) -> frozenset[str]:
 
 def base_without_requests(namespace: str) -> bytes:
     """The base key of a pod that requests nothing, which stands in for a placed pod whose fields are invalid."""
-    pod = core_pb2.Pod(metadata=meta_pb2.ObjectMeta(namespace=namespace))
-    return pod.SerializeToString(deterministic=True)
+    return core_pb2.Pod(metadata=meta_pb2.ObjectMeta(namespace=namespace)).SerializeToString()
 
 
 def unique_base_of_deferred_resize(parsed: ParsedPod) -> bytes:
@@ -255,9 +254,7 @@ def _parse_shared_part(text: bytes) -> _SharedPart:
 def _drop_irrelevant_fields(pod: projection_pb2.ProjectedPod) -> None:
     """Remove what no plugin distinguishes, and write what means the same in one way."""
     owners = pod.metadata.owner_references
-    if owners:
-        owner = next((owner for owner in owners if owner.controller), None)
-        _keep_elements(owners, [] if owner is None else [owner])
+    _keep_elements(owners, [owner for owner in owners if owner.controller][:1])
     spec = pod.spec
     for containers in (spec.containers, spec.init_containers):
         for container in containers:

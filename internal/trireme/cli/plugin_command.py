@@ -206,7 +206,7 @@ def _latency_lines(profile: dict[str, Any] | None) -> Iterator[str]:
     advice = profile["recommendation"]
     yield from _wrap(
         f"Recommended: deadline {advice['deadlineMs']}ms (remotePlugins[].deadline; default {_DEFAULT_DEADLINE}), "
-        f"max_concurrent_calls {advice['maxConcurrentCalls']} (of the plugin's description).",
+        f"max_concurrent_calls {advice['maxConcurrentCalls']} (in the plugin's description).",
         "  ",
     )
 

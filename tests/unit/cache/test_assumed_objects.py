@@ -397,3 +397,20 @@ def test_the_claims_that_were_to_be_created_end_with_the_pods_allocated_claim(
     informed[key] = shown
     assert assumed.on_informer_change(key) == (list(created) if ends else [])
     assert len(assumed) == (2 if ends else 4)
+
+
+@pytest.mark.parametrize(("namespace", "name"), [("ns", "ns/v"), ("", "v")])
+def test_what_is_out_of_date_is_named_with_its_versions(namespace: str, name: str) -> None:
+    """The pod's event is all that its owner sees of it."""
+    key = ("persistent_volume_claim", namespace, "v")
+    entries = {}
+    for version in ("1", "2"):
+        entries[version] = snapshot_pb2.ClusterObject()
+        entries[version].persistent_volume_claim.metadata.resource_version = version
+    for informed, text in (
+        ({}, f'"{name}" is not there any more'),
+        ({key: entries["2"]}, f'"{name}" is out of sync (stored: 2, assume: 1)'),
+    ):
+        with pytest.raises(assumed_objects.OutOfSyncError) as raised:
+            assumed_objects.AssumedObjects(informed).assume("pod", {key: entries["1"]})
+        assert str(raised.value) == text

@@ -365,16 +365,40 @@ def test_projections_of_labels_are_bounded() -> None:
     assert max(sizes[20:]) <= max(sizes[:20])
 
 
-def test_the_same_pod_is_projected_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is done for each event of each pod."""
+def test_the_same_labels_are_projected_once() -> None:
+    """It is done for each event of each pod; what else was projected meanwhile does not matter."""
     registry = class_registry.ClassRegistry()
     registry.add_selector_keys(["app"])
-    labels = pod_projection.parse(_pod()).labels
     base = registry.intern_base(pod_projection.parse(_pod()).base)
-    one, other = registry.intern(base, labels), registry.intern(base, labels)
-    assert one == other
-    assert registry[one].pods == 2
-    assert registry[one].identity[1] is registry[other].identity[1]
+    labels = [(("app", "web"), ("index", str(number))) for number in range(3)]
+    ids = {registry.intern(base, each) for each in labels}
+    assert ids == {registry.intern(base, each) for each in labels}
+    assert [registry[each].pods for each in ids] == [6]
+    assert len(registry._projections) == len(labels)
+
+
+_AS_REQUESTED: Json = {"requests": {"cpu": "1"}}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"conditions": [{"type": "PodResizePending", "reason": "Deferred"}]},
+        {"containerStatuses": [{"name": "main", "resources": _AS_REQUESTED}]},
+        {"initContainerStatuses": [{"name": "main", "allocatedResources": {"cpu": "1"}}]},
+    ],
+    ids=lambda status: next(iter(status)),
+)
+def test_a_report_of_what_is_requested_leaves_the_rest_of_the_status(status: Json) -> None:
+    """A pod's extended resources are claims by its status: without them its devices would be counted as free."""
+    registry = _registry()
+    rest: Json = {"extendedResourceClaimStatus": {"resourceClaimName": "c"}}
+    reported, plain = (_intern(registry, _pod(status=each)) for each in ({**status, **rest}, rest))
+    assert registry[reported].pod == registry[plain].pod
+    assert registry[plain].pod.status.extended_resource_claim_status.resource_claim_name == "c"
+    bare = _intern(registry, _pod(status=status))
+    assert bare == _intern(registry, _pod())
+    assert not registry[bare].pod.HasField("status")
 
 
 def test_resources_of_claims_replace_those_that_were_counted_before() -> None:

@@ -308,6 +308,23 @@ def test_all_pods_of_a_node_go_and_come_with_it() -> None:
     assert followed.seen() == before
 
 
+def test_all_nominations_of_a_node_go_and_come_with_it_and_no_others() -> None:
+    followed = Followed()
+    for uid, node in (("a", "n1"), ("b", "n0"), ("c", "n0"), ("d", "n1")):
+        nomination = snapshot_pb2.Nomination(pod=cycle_pb2.PodIdentity(uid=uid))
+        followed.cache.nominate_node(nomination, node)
+    seen = []
+    for change in (
+        lambda: None,
+        lambda: followed.cache.remove_node("n0"),
+        lambda: followed.cache.set_node(node_of("n0")),
+    ):
+        change()
+        followed.take()
+        seen.append(sorted(followed.snap.nominations))
+    assert seen == [["a", "b", "c", "d"], ["a", "d"], ["a", "b", "c", "d"]]
+
+
 @pytest.mark.parametrize("version", ["x", "²", "9" * 5000], ids=["word", "superscript", "endless"])
 def test_a_node_whose_version_is_no_number_is_no_older_one(version: str) -> None:
     """One odd node would end the informer, and the frontend with it."""
@@ -354,6 +371,32 @@ def test_the_end_of_a_node_is_told_once_and_to_nobody_who_has_given_up() -> None
         followed.cache.set_node(node_of("n0"))
         followed.cache.remove_node("n0")
     assert calls == ["called"]
+
+
+def test_callbacks_that_are_cancelled_leave_nothing_and_the_others_stay() -> None:
+    """Each call about a pod registers one, and most pods live on."""
+    followed = Followed()
+    followed.show_pod("p", "n0")
+    before = held_entries(followed.cache)
+    calls: list[str] = []
+    first, second = (
+        followed.cache.call_on_deletion("p", lambda name=name: calls.append(name)) for name in ("first", "second")
+    )
+    first()
+    first()
+    assert held_entries(followed.cache) != before
+    second()
+    assert held_entries(followed.cache) == before
+    third = followed.cache.call_on_deletion("p", lambda: calls.append("third"))
+    second()
+    followed.cache.remove_pod("p")
+    third()
+    assert calls == ["third"]
+
+
+def test_an_object_of_no_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match="no known kind"):
+        Followed().cache.set_object(snapshot_pb2.ClusterObject())
 
 
 def test_a_pod_that_is_seen_bound_is_assumed_no_more() -> None:

@@ -51,6 +51,26 @@ def test_a_node_comes_moves_and_goes(told: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(
+    ("labels", "zone"),
+    [
+        ({}, ""),
+        ({"topology.kubernetes.io/region": "r"}, "r:\x00:"),
+        ({"topology.kubernetes.io/zone": "z"}, ":\x00:z"),
+        ({"failure-domain.beta.kubernetes.io/region": "r", "failure-domain.beta.kubernetes.io/zone": "z"}, "r:\x00:z"),
+        ({"failure-domain.beta.kubernetes.io/zone": "old", "topology.kubernetes.io/zone": "z"}, ":\x00:old"),
+        ({"failure-domain.beta.kubernetes.io/zone": "", "topology.kubernetes.io/zone": "z"}, ""),
+    ],
+)
+def test_a_node_is_logged_with_what_it_has_of_region_and_zone(
+    told: pytest.LogCaptureFixture, labels: dict[str, str], zone: str
+) -> None:
+    node = _node()
+    node.metadata.labels.update(labels)
+    event_log.node_deleted(node)
+    assert _lines(told)[-1][2] == {"node": "n", "zone": zone}
+
+
+@pytest.mark.parametrize(
     ("has_node", "was_pending", "was_placed", "said"),
     [
         pytest.param(False, False, False, [(3, "Add event for unscheduled pod")], id="new"),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from trireme.cache import pod_projection
+from trireme.v1 import core_pb2, meta_pb2
 from trireme_kube.apimachinery import field_error
 
 Json = dict[str, Any]
@@ -107,3 +108,91 @@ def test_pods_whose_names_matter_are_equal_to_no_other(spec: Json, status: Json)
     """What is made of their templates is named after them."""
     bases = {pod_projection.parse(_pod(each, spec, status)).base for each in ({}, {"name": "q"}, {"uid": "u"})}
     assert len(bases) == 3
+
+
+def _containers(*containers: Json) -> Json:
+    """All kinds of containers of a pod, each with these."""
+    return {kind: list(containers) for kind in ("containers", "initContainers", "ephemeralContainers")}
+
+
+_PORTS = {"ports": [{"hostPort": 80}]}
+_ALLOCATED = {"name": "c", "allocatedResources": {"cpu": "1"}}
+_REPORTED = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+_MOUNTED = {"volumeMounts": [{"name": "v", "bindMountOptions": ["noexec"]}]}
+_CLAIM = {"name": "c", "persistentVolumeClaim": {"claimName": "c"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        ({"spec": _containers({}, {"ports": [{"containerPort": 80}]})}, {"spec": _containers({}, {})}),
+        (
+            {"spec": _containers({"ports": [{"containerPort": 1}, *_PORTS["ports"]]}, _PORTS)},
+            {"spec": _containers(_PORTS, _PORTS)},
+        ),
+        ({"spec": _containers({"resources": {}}, {"resources": {}})}, {"spec": _containers({}, {})}),
+        ({"spec": _containers({"restartPolicy": ""}, {"restartPolicy": ""})}, {"spec": _containers({}, {})}),
+        (
+            {"spec": _containers(*[{"volumeMounts": [{"name": "w"}, *_MOUNTED["volumeMounts"]]}] * 2)},
+            {"spec": _containers(_MOUNTED, _MOUNTED)},
+        ),
+        ({"spec": {"ephemeralContainers": [{"name": "a"}, _PORTS]}}, {}),
+        ({"spec": {"volumes": [{"name": "a"}, _CLAIM, {"name": "b"}]}}, {"spec": {"volumes": [_CLAIM]}}),
+        *(({"spec": {name: value}}, {}) for name, value in {"priority": 0, "preemptionPolicy": ""}.items()),
+        *(({"spec": {name: {}}}, {}) for name in ("affinity", "resources", "schedulingGroup")),
+        ({"spec": {"hostUsers": True}}, {}),
+        *(({"status": {name: {}}}, {}) for name in ("resources", "extendedResourceClaimStatus")),
+        *(
+            (
+                {"status": {name: [{}, _ALLOCATED, {"resources": {}}, _REPORTED]}},
+                {"status": {name: [_ALLOCATED, _REPORTED]}},
+            )
+            for name in ("containerStatuses", "initContainerStatuses")
+        ),
+        (
+            {"status": {"conditions": [_SCHEDULED, {**_DEFERRED, "lastTransitionTime": _TIME, "message": "m"}]}},
+            {"status": {"conditions": [_DEFERRED]}},
+        ),
+        (
+            {"metadata": {"ownerReferences": [{"name": "a"}, {"name": "b", "controller": True}, {"name": "c"}]}},
+            {"metadata": {"ownerReferences": [{"name": "b", "controller": True}]}},
+        ),
+        ({"metadata": {"ownerReferences": [{"name": "a"}, {"name": "c"}]}}, {}),
+    ],
+)
+def test_pods_that_mean_the_same_have_one_base(given: Json, same: Json) -> None:
+    """Else equal pods are of two classes, or pods that plugins tell apart are of one."""
+    base = pod_projection.parse(_pod(**given)).base
+    assert base == pod_projection.parse(_pod(**same)).base
+    assert (base == pod_projection.parse(_pod()).base) == (not same)
+
+
+@pytest.mark.parametrize(
+    ("path", "missing"),
+    [
+        ("spec.nodeName", False),
+        ("spec.containers[*].image", False),
+        ("spec.containers.image", False),
+        ("spec.containers.env", True),
+        ("spec.nodeSelector.disk", False),
+        ("metadata.labels.app", False),
+        ("metadata.annotations.a", True),
+        ("spec.tolerations.key", False),
+        ("spec.overhead.cpu", False),
+        ("spec.priority.none", False),
+        ("spec.nothing", True),
+        ("spec.nothing.nodeName", True),
+        ("nothing", True),
+        ("status.startTime", True),
+        ("status.startTime.seconds", False),
+        ("metadata.generation", True),
+        ("metadata.creationTimestamp", True),
+    ],
+)
+def test_a_field_is_missing_if_pods_are_projected_without_it_or_do_not_share_it(path: str, missing: bool) -> None:
+    assert pod_projection.missing_fields(["spec.image", path]) == {"spec.image", *([path] if missing else ())}
+
+
+def test_a_pod_that_stands_in_for_an_invalid_one_requests_nothing_in_its_namespace() -> None:
+    pod = core_pb2.Pod.FromString(pod_projection.base_without_requests("ns"))
+    assert pod == core_pb2.Pod(metadata=meta_pb2.ObjectMeta(namespace="ns"))

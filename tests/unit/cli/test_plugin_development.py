@@ -314,6 +314,11 @@ def test_the_plugins_refusals_and_scores_are_shown() -> None:
         "  the next pod would go to n8, without these scores to n6",
     ]
     assert sample_pods.evaluation_lines("Other", found) == ["  refuses none of 9 nodes"]
+    del found.feasible_nodes[1]
+    assert sample_pods.evaluation_lines("Mine", found)[1:] == [
+        "  scores 1 node: n8 70",
+        "  the next pod would go to n8, as without these scores",
+    ]
     failed = insight_pb2.ExplainResponse(insight_error="no class")
     assert sample_pods.evaluation_lines("Mine", failed) == ["  no evaluation: no class"]
 
@@ -332,6 +337,39 @@ def test_sample_pods_have_the_labels_of_the_file(tmp_path: Path) -> None:
     project = load(tmp_path, {**_MINIMAL, "samples": {"podLabels": {"example.com/licence": "cad"}}})
     pod = sample_pods.sample_pod("sample-1", project.pod_labels, gated=False)
     assert pod["metadata"]["labels"] == {"example.com/licence": "cad"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "unread"),
+    [
+        (["metadata.namespace"], ["a", "b"]),
+        (["metadata.labels['a']"], ["b"]),
+        (["metadata.labels"], []),
+        ([], []),
+    ],
+    ids=["none", "one", "all", "everything"],
+)
+def test_sample_labels_of_pods_that_the_plugin_does_not_get_are_named(
+    tmp_path: Path, fields: list[str], unread: list[str]
+) -> None:
+    """If this fails, a filter that reads a label refuses nothing, and its author does not learn why."""
+    project = load(tmp_path, {**_MINIMAL, "samples": {"podLabels": {"b": "1", "a": "2"}}})
+    info = plugin_pb2.PluginInfo(pod_fields=fields)
+    wanted = ", ".join(f"metadata.labels['{key}']" for key in unread)
+    text = f"  samples.podLabels: not sent to the plugin, because pod_fields of its description lack {wanted}"
+    assert sample_pods.unread_label_lines(project, info) == ([text] if unread else [])
+
+
+@pytest.mark.parametrize(
+    ("node_data", "has_labels"),
+    [("UNSPECIFIED", False), ("NAMES", False), ("MESSAGES", True), ("JSON", True), ("SNAPSHOT", True)],
+)
+def test_nodes_of_which_the_plugin_gets_no_labels_are_named(tmp_path: Path, node_data: str, has_labels: bool) -> None:
+    project = load(tmp_path, {**_MINIMAL, "samples": {"nodeLabels": {"node-0": {"c": "3"}}}})
+    info = plugin_pb2.PluginInfo(node_data=plugin_pb2.NodeData.Value(f"NODE_DATA_{node_data}"))
+    text = "  samples.nodeLabels: not sent to the plugin, because node_data of its description is NAMES"
+    assert sample_pods.unread_label_lines(project, info) == ([] if has_labels else [text])
+    assert sample_pods.unread_label_lines(load(tmp_path, _MINIMAL), info) == []
 
 
 async def test_a_change_of_the_projects_file_counts(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.helpers.frontend_world import GUARD, World
 from tests.helpers.frontend_world_api import PROFILE
 from trireme.config import commandline, scheduler_configuration, trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.frontend import plugin_monitor, reconfiguration
+from trireme.frontend import phase_configuration, plugin_monitor, reconfiguration
 from trireme.queueing import states
 from trireme.remote import remote_client
 from trireme_kube.apimachinery.golang import Duration
@@ -112,6 +112,17 @@ def test_no_cycle_sees_two_configurations(world: World, reload: Reload) -> None:
     world.create("q", 1)
     (call,) = [call for call in world.pending_calls if call.rpc == "Filter"]
     assert call.request.cycle.config_hash == reload.hash()
+
+
+def test_a_replica_that_starts_after_a_reload_gets_the_configuration_in_force(world: World, reload: Reload) -> None:
+    """If this fails, it answers by the replaced configuration, under the new hash, so nobody notices."""
+    settings = world.frontend.context.settings
+    before = settings.hello().configuration
+    reload.put(_with_weight(77))
+    for greeting in (settings.hello(), settings.fence_request()):
+        assert greeting.config_hash == reload.hash()
+        assert greeting.configuration != before
+        assert phase_configuration.config_hash(greeting.configuration) == reload.hash()
 
 
 def test_what_phases_do_not_need_to_know_disturbs_none(world: World, reload: Reload) -> None:

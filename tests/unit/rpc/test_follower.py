@@ -163,6 +163,28 @@ async def test_a_stream_that_is_refused_changes_nothing(
     await asyncio.gather(leader.task, second.task, return_exceptions=True)
 
 
+async def test_a_stream_with_another_configuration_has_it_applied_and_calls_by_the_one_before_refused() -> None:
+    """If this fails, a replica answers by the configuration that a reload has replaced."""
+    applied: list[str] = []
+    follow = follower.Follower(snapshot.Snapshot(), lambda configuration: applied.append(configuration.release))
+    streams = []
+    for config_hash, release in ((13, "before"), (13, "before"), (14, "after")):
+        greeting = configured(7, config_hash)
+        greeting.hello.configuration.release = release
+        streams.append(Stream(follow))
+        await streams[-1].send(greeting, full(100))
+    assert applied == ["before", "after"]
+    cycle = cycle_pb2.Cycle(fence=cycle_pb2.Fence(epoch=7), generation=100, config_hash=13)
+    with pytest.raises(Aborted) as raised:
+        await follow.wait_until_synced(cycle, context(SECONDS))
+    assert raised.value.code is grpc.StatusCode.FAILED_PRECONDITION
+    cycle.config_hash = 14
+    await follow.wait_until_synced(cycle, context(SECONDS))
+    for stream in streams:
+        stream.task.cancel()
+    await asyncio.gather(*(stream.task for stream in streams), return_exceptions=True)
+
+
 async def test_an_accepted_stream_ends_the_one_before_it() -> None:
     """Deltas of two leaders would be mixed."""
     follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)

@@ -81,8 +81,8 @@ def run(options: argparse.Namespace) -> int:
         return 2
     print(f"{folder}: the plugin {options.name} in {options.language}")
     print(f"  packages/ has the SDK, built {_find_build_time(packages / options.language)}")
-    print(f"  cd {folder} && make test                  # build and test it")
-    print("  trireme plugin run                        # try it, and again after each change")
+    print(f"  {f'cd {folder} && make test':<41} # build and test it")
+    print(f"  {'trireme plugin run':<41} # try it, and again after each change")
     print("  README.md says how to verify and deploy it")
     return 0
 

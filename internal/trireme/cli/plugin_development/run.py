@@ -125,6 +125,8 @@ class PluginRun:
             up = await self._start_scheduler(run_folder, info, address)
             points = ", ".join(_profile_points(info))
             say(f"{project.name} {info.version} takes part: {points}".replace("  ", " "))
+            for line in sample_pods.unread_label_lines(project, info):
+                say(line)
             say(f"  export KUBECONFIG={_kubeconfig(run_folder)}")
             variable, socket_path = frontend_connection.SOCKET_VARIABLE, _admin_socket(run_folder)
             say(f"  export {variable}={socket_path}  # for trireme status and explain")

@@ -10,8 +10,10 @@ from typing import Any
 
 from trireme.cli import frontend_connection
 from trireme.cli.plugin_development import project_file
+from trireme.cli.simulation_tables import count_text
 from trireme.framework import programs
-from trireme.v1 import insight_pb2, status_pb2
+from trireme.plugin_api import pod_fields
+from trireme.v1 import insight_pb2, plugin_pb2, status_pb2
 from trireme.v1.scheduler_explanation_pb2 import SchedulerExplanation
 from trireme.wire import json_documents
 from trireme_kube.client.rest import client, credentials
@@ -24,6 +26,8 @@ _PODS = "/api/v1/namespaces/default/pods"
 _PROBE = "probe"
 _WAIT_SECONDS = 15.0
 _SHOWN_NODES = 5
+#: The forms of nodes that have no labels.
+_WITHOUT_LABELS = (plugin_pb2.NODE_DATA_UNSPECIFIED, plugin_pb2.NODE_DATA_NAMES)
 #: What pods wait for until somebody acts: a plugin holds them, or does not answer about them. After so many seconds in
 #: which all undecided pods do, they are not waited for.
 _HELD = frozenset({"permit", "preBind", "plugin", "gate"})
@@ -107,6 +111,19 @@ async def _explain(socket: pathlib.Path, name: str) -> insight_pb2.ExplainRespon
     return json_documents.parse(report, insight_pb2.ExplainResponse())
 
 
+def unread_label_lines(project: project_file.Project, info: plugin_pb2.PluginInfo) -> list[str]:
+    """The labels of the samples that the plugin does not get, by its description, in lines."""
+    lines = []
+    if any(project.node_labels.values()) and info.node_data in _WITHOUT_LABELS:
+        lines.append("  samples.nodeLabels: not sent to the plugin, because node_data of its description is NAMES")
+    read = pod_fields.PodFields(info.pod_fields).label_keys
+    if unread := [] if read is None else sorted(project.pod_labels.keys() - read):
+        fields = ", ".join(f"metadata.labels['{key}']" for key in unread)
+        why = f"pod_fields of its description lack {fields}"
+        lines.append(f"  samples.podLabels: not sent to the plugin, because {why}")
+    return lines
+
+
 def evaluation_lines(plugin: str, found: insight_pb2.ExplainResponse) -> list[str]:
     """The plugin's answers about the nodes, in lines: its refusals, and its scores of the best nodes."""
     if not found.HasField("queued_pod"):
@@ -122,9 +139,11 @@ def evaluation_lines(plugin: str, found: insight_pb2.ExplainResponse) -> list[st
     scores = [(node.scores[number], node.name) for node in found.feasible_nodes for number in column]
     if scores:
         best = ", ".join(f"{node} {score}" for score, node in sorted(scores, reverse=True)[:_SHOWN_NODES])
-        lines.append(f"  scores {len(scores)} nodes: {best}{' …' if len(scores) > _SHOWN_NODES else ''}")
-        without = _best_without(found, column)
-        lines.append(f"  the next pod would go to {found.feasible_nodes[0].name}, without these scores to {without}")
+        more = " …" if len(scores) > _SHOWN_NODES else ""
+        lines.append(f"  scores {count_text(len(scores), 'node')}: {best}{more}")
+        chosen, without = found.feasible_nodes[0].name, _best_without(found, column)
+        text = "as without these scores" if chosen == without else f"without these scores to {without}"
+        lines.append(f"  the next pod would go to {chosen}, {text}")
     if not lines:
         lines.append(f"  refuses none of {found.node_count} nodes")
     return lines
