@@ -102,7 +102,7 @@ node: $(STAMP) ## Run a real cluster on this machine, with containers, until Ctr
 	@$(BIN)/python -m tools.node.node_cluster --nodes $(if $(BENCH_NODES),$(NODES),2) $(ARGS)
 
 .PHONY: test-node
-test-node: $(STAMP) programs ## Install the chart on a real cluster of two nodes, break everything, renew certificates, upgrade and roll back, 40 minutes (ARGS="--steps install,lost"; root on Debian, Go)
+test-node: $(STAMP) programs ## Install the chart on a real cluster of two nodes, break everything, renew certificates, upgrade and roll back, 20 minutes, more the first time (ARGS="--steps install,lost" chooses steps; root on Debian, Go)
 	@$(BIN)/python -m tools.node.installation_trial $(ARGS)
 
 .PHONY: manifests

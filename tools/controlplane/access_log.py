@@ -70,7 +70,8 @@ def requests(folder: Path, users: Iterable[str]) -> list[Request]:
     for line in (folder / "audit.log").read_text().splitlines():
         event = json.loads(line)
         what = event.get("objectRef")
-        if event["user"]["username"] not in wanted or not what:
+        # A request without a valid token has no user.
+        if event["user"].get("username") not in wanted or not what:
             continue
         annotations = event.get("annotations") or {}
         resource = "/".join(filter(None, (what.get("resource"), what.get("subresource"))))

@@ -67,11 +67,12 @@ def build(architecture: str = OWN) -> Path:
     with (FOLDER / f"lock-{architecture}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests in several processes want it at once
         stamp = FOLDER / f"inputs-{architecture}"
-        if not (archive(architecture).exists() and stamp.exists() and stamp.read_text() == digest_of_inputs()):
+        inputs = digest_of_inputs()  # before the build, during which sources may change
+        if not (archive(architecture).exists() and stamp.exists() and stamp.read_text() == inputs):
             # First, so that a build that is interrupted leaves no digest of other inputs beside a new image.
             stamp.unlink(missing_ok=True)
             _build(architecture)
-            stamp.write_text(digest_of_inputs())
+            stamp.write_text(inputs)
     return archive(architecture)
 
 

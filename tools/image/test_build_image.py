@@ -21,6 +21,23 @@ def test_what_does_not_go_into_the_image_does_not_count(tmp_path: Path, monkeypa
     assert digests[0] == digests[1] == digests[2] != digests[3]
 
 
+def test_a_source_that_changes_during_the_build_has_it_built_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    built = []
+
+    def build(architecture: str) -> None:
+        build_image.archive(architecture).touch()
+        built.append(architecture)
+        (tmp_path / "Dockerfile").write_text("as it was changed during the first build")
+
+    for name, value in (("ROOT", tmp_path), ("FOLDER", tmp_path / "image"), ("_build", build)):
+        monkeypatch.setattr(build_image, name, value)
+    for _ in range(3):
+        build_image.build()
+    assert len(built) == 2
+
+
 @pytest.mark.usefixtures("without_cosign")
 def test_what_is_skipped_is_named_in_a_line_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)

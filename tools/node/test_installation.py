@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import yaml
 
 from tools.node import installation
 from tools.node.installation import Installation, TrialFailedError
@@ -39,6 +40,7 @@ def binding(name: str, code: int = 201, decision: str = "allow", account: str = 
 
 def test_a_refused_request_of_the_scheduler_fails_the_trial(here: Installation, tmp_path: Path) -> None:
     log(tmp_path, binding("one"), binding("one", code=409), binding("two", 403, "forbid", account="stranger"))
+    log(tmp_path, {**binding("two", 401, ""), "user": {}})
     here.check_requests()
     log(tmp_path, binding("two", 403, "forbid"))
     with pytest.raises(TrialFailedError, match=r"refused: .*name='two'"):
@@ -53,6 +55,29 @@ def test_what_is_refused_once_the_permissions_are_gone_does_not(
     monkeypatch.setattr(installation.programs_fixture, "helm", lambda *arguments, **more: log(tmp_path, refused))
     here.uninstall()
     here.check_requests()
+
+
+def test_a_permission_that_nobody_uses_fails_the_trial(
+    here: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = {"kind": "ClusterRole", "metadata": {"name": "trireme-bind"}}
+    subject = {"kind": "ServiceAccount", "name": "trireme-bind", "namespace": "trireme-system"}
+    rendered = [
+        {**role, "rules": [{"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]}]},
+        {"kind": "ClusterRoleBinding", "metadata": {"name": "bound"}, "roleRef": role | role["metadata"],
+         "subjects": [subject]},
+    ]  # fmt: skip
+    monkeypatch.setattr(
+        installation.programs_fixture,
+        "helm",
+        lambda command, *arguments, **more: yaml.safe_dump_all(rendered) if command == "get" else "",
+    )
+    log(tmp_path, binding("one", account="stranger"))
+    here.install()
+    with pytest.raises(TrialFailedError, match=r"trireme-bind \(trireme-bind\): create pods/binding"):
+        here.check_permissions()
+    log(tmp_path, binding("one"))
+    assert here.check_permissions() == 1
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ class GoModule:
         # Built beside their place and moved: programs that run are left as they are.
         unfinished = self._folder.with_name(f"{self.name}.new")
         unfinished.mkdir(parents=True, exist_ok=True)
+        inputs = self._digest()  # before the build, during which sources may change
         command = [go, "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", f"{unfinished}{os.sep}", *self.packages]
         if subprocess.run(command, cwd=self.source, preexec_fn=lambda: os.nice(10), check=False).returncode:
             raise SystemExit(f"{self.name}: go build failed")
@@ -63,7 +64,7 @@ class GoModule:
         for program in unfinished.iterdir():
             program.replace(self.program(program.name))
         unfinished.rmdir()
-        self._stamp.write_text(self._digest())
+        self._stamp.write_text(inputs)
 
     def sources_of(self, package: str) -> Path:
         """The folder of the module that has the package: what it is built of, and what else is beside it."""
