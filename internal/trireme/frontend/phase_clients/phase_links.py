@@ -1,6 +1,6 @@
 """The links to the replicas of all three phases, and of insight where it runs.
 
-Tests: tests/contract/test_endpoints_that_change.py.
+Tests: tests/unit/frontend/test_phase_links.py, tests/contract/test_endpoints_that_change.py.
 """
 
 from collections.abc import Callable
