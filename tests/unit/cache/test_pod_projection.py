@@ -161,7 +161,7 @@ _CLAIM = {"name": "c", "persistentVolumeClaim": {"claimName": "c"}}
     ],
 )
 def test_pods_that_mean_the_same_have_one_base(given: Json, same: Json) -> None:
-    """Else equal pods are of two classes, or pods that plugins tell apart are of one."""
+    """Equal pods would be of two classes, or pods that plugins tell apart of one."""
     base = pod_projection.parse(_pod(**given)).base
     assert base == pod_projection.parse(_pod(**same)).base
     assert (base == pod_projection.parse(_pod()).base) == (not same)

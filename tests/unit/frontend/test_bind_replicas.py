@@ -171,7 +171,7 @@ async def test_the_links_are_listed_and_all_are_announced_to_again() -> None:
 
 @pytest.mark.parametrize(
     ("confirmed", "complete", "waits"),
-    [("", True, "for ever"), ("a", True, "with patience"), ("ab", False, "with patience"), ("ab", True, "not")],
+    [("", True, "forever"), ("a", True, "with patience"), ("ab", False, "with patience"), ("ab", True, "not")],
 )
 @on_virtual_time
 async def test_a_leader_waits_for_one_replica_and_with_patience_for_the_others(
@@ -186,12 +186,12 @@ async def test_a_leader_waits_for_one_replica_and_with_patience_for_the_others(
         binders.links[address].confirm()
     started = loop.time()
     await asyncio.wait({waiting}, timeout=60.0)
-    assert waiting.done() == (waits != "for ever")
-    if waits == "for ever":
+    assert waiting.done() == (waits != "forever")
+    if waits == "forever":
         binders.links["a"].confirm()
         binders.links["b"].confirm()
         assert await waiting == 0.0
-    assert loop.time() - started == pytest.approx({"not": 0.0, "with patience": 3.0, "for ever": 60.0}[waits])
+    assert loop.time() - started == pytest.approx({"not": 0.0, "with patience": 3.0, "forever": 60.0}[waits])
     texts = [record.getMessage() for record in caplog.records]
     assert any("cannot be read" in text for text in texts) == (not complete)
     assert any("bind cannot be reached: b;" in text for text in texts) == (confirmed == "a")

@@ -154,7 +154,7 @@ async def test_pre_enqueue_fails_for_each_pod_or_is_ignored(answer: Any, codes: 
 )
 @pytest.mark.parametrize("ignore", [False, True])
 async def test_a_hint_that_fails_has_every_pod_tried(answer: Any, found: list[bool] | None, ignore: bool) -> None:
-    """A pod that is not tried again waits for ever."""
+    """A pod that is not tried again waits forever."""
     connection = Connection(answer)
     plugin = remote_queue.RemoteQueuePlugin(client_of(connection, ignore=ignore))
     event = plugin_pb2.ClusterEvent(resource="Node")
