@@ -50,6 +50,19 @@ def test_an_assumption_is_streamed_and_restored() -> None:
     assert _synced(cache) == ""
 
 
+def test_all_objects_that_are_assumed_for_a_pod_are_streamed_and_restored() -> None:
+    cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
+    entries = [entry for _, entry in sorted(_volumes("a", "b", "c").items())]
+    for entry in entries:
+        cache.set_object(entry)
+    cache.take_delta()
+    for change in (lambda: cache.assume_objects("uid", entries[:2]), lambda: cache.forget_objects("uid")):
+        change()
+        delta = cache.take_delta()
+        assert delta is not None
+        assert sorted(entry.persistent_volume.metadata.name for entry in delta.objects) == ["a", "b"]
+
+
 def test_a_later_version_from_the_informer_replaces_the_assumed_one() -> None:
     """Somebody else took the volume: an assumption that outlived that would hide it."""
     cache = _cache()

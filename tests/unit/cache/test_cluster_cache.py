@@ -540,6 +540,19 @@ def test_changes_that_are_dropped_are_in_no_later_delta(monkeypatch: pytest.Monk
     assert not followed.cache.has_changes
 
 
+def test_nothing_that_is_dropped_is_no_generation() -> None:
+    """It is asked for with each cycle while nobody follows."""
+    followed = Followed()
+    followed.seen()
+    before = followed.cache.generation
+    followed.cache.drop_delta()
+    assert followed.cache.generation == before
+    followed.show_pod("p", "n0")
+    followed.cache.drop_delta()
+    followed.cache.drop_delta()
+    assert followed.cache.generation == before + 1
+
+
 def test_a_heartbeat_counts_where_extenders_are_sent_whole_nodes() -> None:
     """Their answers may depend on what no plugin reads."""
     followed = Followed()

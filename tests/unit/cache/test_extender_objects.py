@@ -132,7 +132,12 @@ def test_what_comes_after_a_deletion_in_the_same_batch_stays(batch: Batch) -> No
 def test_what_is_deleted_at_the_end_of_a_batch_goes() -> None:
     """An extender is shown a node that is gone."""
     informers = Informers()
-    names = ["n", "o", "p"]
-    informers.nodes(*((EventKind.ADDED, node(name)) for name in names))
-    informers.nodes(*((EventKind.DELETED, node(name, 2)) for name in names))
-    assert [informers.node_version(name) for name in names] == ["", "", ""]
+    informers.nodes((EventKind.ADDED, node("n")), (EventKind.DELETED, node("n", 2)))
+    assert informers.node_version("n") == ""
+
+
+def test_all_that_a_batch_deletes_goes() -> None:
+    informers = Informers()
+    informers.nodes(*((EventKind.ADDED, node(f"n{number}")) for number in range(4)))
+    informers.nodes(*((EventKind.DELETED, node(f"n{number}", 2)) for number in (0, 1, 3)))
+    assert [informers.node_version(f"n{number}") for number in range(4)] == ["", "", "1", ""]

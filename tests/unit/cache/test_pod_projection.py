@@ -6,7 +6,7 @@ import pytest
 
 from trireme.cache import pod_projection
 from trireme.v1 import core_pb2, meta_pb2
-from trireme_kube.apimachinery import field_error
+from trireme_kube.apimachinery import decode, field_error
 
 Json = dict[str, Any]
 
@@ -161,7 +161,7 @@ _CLAIM = {"name": "c", "persistentVolumeClaim": {"claimName": "c"}}
     ],
 )
 def test_pods_that_mean_the_same_have_one_base(given: Json, same: Json) -> None:
-    """Equal pods are of one class, and pods that plugins tell apart are not."""
+    """Equal pods would be of two classes, or pods that plugins tell apart of one."""
     base = pod_projection.parse(_pod(**given)).base
     assert base == pod_projection.parse(_pod(**same)).base
     assert (base == pod_projection.parse(_pod()).base) == (not same)
@@ -196,3 +196,14 @@ def test_a_field_is_missing_if_pods_are_projected_without_it_or_do_not_share_it(
 def test_a_pod_that_stands_in_for_an_invalid_one_requests_nothing_in_its_namespace() -> None:
     pod = core_pb2.Pod.FromString(pod_projection.base_without_requests("ns"))
     assert pod == core_pb2.Pod(metadata=meta_pb2.ObjectMeta(namespace="ns"))
+
+
+@pytest.mark.parametrize("metadata", [{}, {"creationTimestamp": None}, {"creationTimestamp": _TIME}])
+def test_templates_of_claims_are_the_same_in_both_encodings(metadata: Json) -> None:
+    """A zero time is an empty message in the one and nothing in the other: each restart would make a class anew."""
+    template = {"metadata": metadata, "spec": {"storageClassName": "fast"}}
+    pod = _pod(spec={"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]})
+    sent = decode.decode_unchecked(pod, core_pb2.Pod)
+    (volume,) = sent.spec.volumes
+    volume.volume_source.ephemeral.volume_claim_template.metadata.creation_timestamp.SetInParent()
+    assert pod_projection.parse_protobuf(sent.SerializeToString()) == pod_projection.parse(pod)

@@ -282,7 +282,8 @@ async def test_a_call_goes_to_the_replica_that_it_is_meant_for_while_that_may_be
     for link in binders.links.values():
         link.confirm()
     actions = [bind_pb2.Action(pod=cycle_pb2.PodIdentity(uid="u"))]
-    response = bind_phase_pb2.ApplyResponse(results=[bind_pb2.BindResult(index=0)])
+    results = [bind_pb2.BindResult(index=index) for index in (1, 0)]
+    response = bind_phase_pb2.ApplyResponse(results=results)  # the first is of no action
 
     async def applied(address: str) -> str:
         for link in binders.links.values():

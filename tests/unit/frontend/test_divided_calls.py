@@ -145,6 +145,23 @@ async def test_a_pod_that_is_too_large_for_any_call_gets_an_error(call: Callable
     assert "is too large for a call to bind" in pods.answers[1]
 
 
+@pytest.mark.parametrize("call", CALLS)
+async def test_each_pod_that_is_too_large_gets_its_own_error(call: Callable[[Pods], Any]) -> None:
+    pods = Pods(20 << 20, 21 << 20)
+    await call(pods)
+    assert pods.bind.calls == []
+    sizes = [int(text.split(" bytes")[0].rpartition(" ")[2]) >> 20 for _, text in sorted(pods.answers.items())]
+    assert sizes == [20, 21]
+
+
+async def test_the_error_of_a_pod_that_is_too_large_has_its_reason() -> None:
+    request = bind_pb2.PermitRequest(items=Pods(20 << 20).items)
+    (result,) = (await divided_calls.permit(Bind().permit, request)).results
+    (reason,) = result.status.reasons
+    assert (result.status.code, reason.code) == (status_pb2.CODE_ERROR, "podTooLarge")
+    assert dict(reason.parameters) == {"bytes": str(request.items[0].ByteSize())}
+
+
 async def test_a_pod_with_its_cycle_counts_towards_the_size_of_a_call() -> None:
     """Remote plugins get the pod, which may be as large as its states."""
     bind = Bind()

@@ -6,20 +6,23 @@ import pytest
 
 from trireme.frontend.phase_clients import endpoint_slices
 from trireme.remote import remote_endpoint
+from trireme_kube.client.informers import watch
+
+Json = dict[str, Any]
 
 PORTS = [{"name": "grpc", "port": 7001}, {"name": "metrics", "port": 8080}]
 
 
-def _slice(
-    *endpoints: dict[str, Any], ports: list[dict[str, Any]] | None = None, **more: Any
-) -> endpoint_slices.EndpointSlice:
-    metadata = {"namespace": "kube-system", "name": "filter-x"}
-    return endpoint_slices.parse(
-        {"metadata": metadata, "endpoints": list(endpoints), "ports": PORTS if ports is None else ports, **more}
-    )
+def _slice(*endpoints: Json, ports: list[Json] | None = None, name: str = "filter-x", **more: Any) -> Json:
+    metadata = {"namespace": "kube-system", "name": name}
+    return {"metadata": metadata, "endpoints": list(endpoints), "ports": PORTS if ports is None else ports, **more}
 
 
-def _at(address: str, **conditions: bool) -> dict[str, Any]:
+def _replicas(slices: list[Json], port: str = "grpc") -> endpoint_slices.ServiceReplicas:
+    return endpoint_slices.replicas_of(map(endpoint_slices.parse, slices), port)
+
+
+def _at(address: str, **conditions: bool) -> Json:
     return {"addresses": [address], "conditions": conditions}
 
 
@@ -42,11 +45,9 @@ def _at(address: str, **conditions: bool) -> dict[str, Any]:
         pytest.param([_slice(ports=None), _slice()], "grpc", [], id="nobody"),
     ],
 )
-def test_ready_and_serving_addresses_are_used(
-    slices: list[endpoint_slices.EndpointSlice], port: str, expected: list[str]
-) -> None:
+def test_ready_and_serving_addresses_are_used(slices: list[Json], port: str, expected: list[str]) -> None:
     """A replica that is left out idles; one that is gone, asked all the same, costs each pod a failed call."""
-    assert endpoint_slices.replicas_of(slices, port).addresses == expected
+    assert _replicas(slices, port).addresses == expected
 
 
 @pytest.mark.parametrize(
@@ -61,18 +62,15 @@ def test_ready_and_serving_addresses_are_used(
         pytest.param([_slice(_at("10.0.0.1", ready=False), ports=[{"name": "grpc"}])], [], id="any-port"),
     ],
 )
-def test_replicas_that_get_no_calls_are_known_apart(
-    slices: list[endpoint_slices.EndpointSlice], expected: list[str]
-) -> None:
+def test_replicas_that_get_no_calls_are_known_apart(slices: list[Json], expected: list[str]) -> None:
     """A new leader that does not know them places pods beside bindings that they still write for its predecessor."""
-    assert endpoint_slices.replicas_of(slices, "grpc").uncallable == expected
+    assert _replicas(slices).uncallable == expected
 
 
 def test_null_lists_are_read_as_empty() -> None:
     """Go writes an empty list as null; who stumbles over it follows nobody."""
-    parsed = endpoint_slices.parse({"metadata": {}, "endpoints": None, "ports": None})
     nobody = endpoint_slices.ServiceReplicas([], [], listed=True, missing="none of its pods runs")
-    assert endpoint_slices.replicas_of([parsed], "grpc") == nobody
+    assert _replicas([{"metadata": {}, "endpoints": None, "ports": None}]) == nobody
 
 
 @pytest.mark.parametrize(
@@ -91,7 +89,7 @@ def test_null_lists_are_read_as_empty() -> None:
 def test_what_is_no_address_is_left_out(address_type: str, address: str, caplog: pytest.LogCaptureFixture) -> None:
     """Who may write an EndpointSlice would end the scheduler, or have it call a socket of its own machine."""
     good = {"IPv4": "10.0.0.1", "IPv6": "fd00::1", "FQDN": "a.example", "Other": "a.example"}[address_type]
-    found = endpoint_slices.replicas_of([_slice(_at(address), _at(good), addressType=address_type)], "grpc")
+    found = _replicas([_slice(_at(address), _at(good), addressType=address_type)])
     (target,) = found.addresses
     remote_endpoint.check_target(target, "address")
     assert good in target
@@ -107,5 +105,26 @@ def test_the_first_and_the_last_port_are_ports(port: int) -> None:
 @pytest.mark.parametrize("port", [0, -1, 65536, "7001"])
 def test_what_is_no_port_is_left_out(port: Any) -> None:
     """As an address that is none."""
-    found = endpoint_slices.replicas_of([_slice(_at("10.0.0.1"), ports=[{"name": "grpc", "port": port}])], "grpc")
+    found = _replicas([_slice(_at("10.0.0.1"), ports=[{"name": "grpc", "port": port}])])
     assert found.addresses == []
+
+
+def test_the_replicas_are_reported_after_each_batch_and_whether_all_are_known() -> None:
+    found: list[endpoint_slices.ServiceReplicas] = []
+    store = endpoint_slices._SliceStore("grpc", found.append)
+    one, other = (endpoint_slices.parse(_slice(_at(f"10.0.0.{number}"), name=f"s{number}")) for number in (1, 2))
+    kinds = watch.EventKind
+    for events in (
+        [(kinds.LIST_START, None), (kinds.LISTED, one)],
+        [(kinds.LISTED, other), (kinds.LIST_END, None)],
+        [(kinds.DELETED, one)],
+        [(kinds.ADDED, one)],
+    ):
+        store.on_events([watch.Event(kind, entry) for kind, entry in events])
+    both = ["10.0.0.1:7001", "10.0.0.2:7001"]
+    assert [(list(each.addresses), each.listed) for each in found] == [
+        (both[:1], False),
+        (both, True),
+        (both[1:], True),
+        (both, True),
+    ]

@@ -62,7 +62,9 @@ def test_fixed_and_local_addresses_are_complete_at_once() -> None:
         async def main(
             _: Callable[[], float], configured: list[str] = configured, local: list[str] = local, story: Any = story
         ) -> None:
-            (await _follow(configured, local, Names(), story)).cancel()
+            following = await _follow(configured, local, Names(), story)
+            assert not following.done(), "its end would be taken for a failure"
+            following.cancel()
 
         virtual_time.run(main)
         assert story == [Discovery(complete=True), configured or local]

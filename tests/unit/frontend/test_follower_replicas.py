@@ -162,7 +162,7 @@ async def test_all_get_what_is_published_and_decisions_are_taken_once() -> None:
 
 @on_virtual_time
 async def test_a_class_prefers_the_same_replica_whatever_others_there_are() -> None:
-    """Columns are not made anew for each replica that comes or goes."""
+    """Each replica that comes or goes would have all columns made anew."""
     setting = Replicas(*"abcd")
     keys = [(profile, class_id) for profile in ("p", "q") for class_id in range(40)]
 
@@ -178,7 +178,7 @@ async def test_a_class_prefers_the_same_replica_whatever_others_there_are() -> N
 
 
 def _calls(behaviours: list[Any], called: list[str]) -> Callable[[Any], Any]:
-    """Calls: each takes so many seconds, or fails so."""
+    """Calls, each of which takes so many seconds, or fails so."""
 
     async def call(link: Any) -> str:
         called.append(link.address)

@@ -1,12 +1,14 @@
 """Which phases the frontend starts itself by its configuration, and which of its flags they inherit."""
 
+import asyncio
 import pathlib
+import tempfile
 from typing import Any
 
 import pytest
 
 from tests.helpers.config_starts import Desk
-from trireme.frontend.phase_clients import local_phases
+from trireme.frontend.phase_clients import forker_client, local_phases
 
 _COMMON = ["-v=0", "--logging-format=text"]
 _BIND = [
@@ -48,6 +50,84 @@ def test_local_phases_inherit_how_the_frontend_logs_and_reaches_the_api_server(
     flags = _flags(tmp_path, where, "--secure-port=0", *arguments)
     logs = common or _COMMON
     assert flags == {"filter": logs, "score": logs, "bind": [*(bind or _BIND), where, *logs]}
+
+
+class Part:
+    """A phase that is started or served here; `fails` is what its start raises."""
+
+    def __init__(self, *about: Any) -> None:
+        self.name = self.address = "-".join(str(each) for each in about if isinstance(each, (str, int)))
+        self.heard: list[str] = []
+
+    def statistics(self) -> str:
+        return self.name
+
+    async def request_start(self) -> None:
+        self.heard.append("requested")
+
+    async def start(self) -> None:
+        self.heard.append("started")
+
+    async def keep_running(self, restarted: Any) -> None:
+        self.heard.append("kept")
+        restarted()
+        await asyncio.Event().wait()
+
+    async def stop(self) -> None:
+        self.heard.append("stopped")
+
+
+async def test_all_phases_of_this_frontend_are_started_kept_and_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    for name in ("LocalPhase", "InProcessPhase"):
+        monkeypatch.setattr(local_phases, name, Part)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    forker = Part()
+    monkeypatch.setattr(forker_client, "ForkerClient", lambda _: forker)
+    local = local_phases.LocalPhases({}, {"filter": 2, "bind": 1}, in_process=("score",))
+    (folder,) = tmp_path.iterdir()
+    assert local.statistics() == ["filter-0", "filter-1", "bind-0", "score"]
+    assert [local.addresses(phase) for phase in ("filter", "score", "other")] == [
+        ["filter-0", "filter-1"],
+        ["score"],
+        [],
+    ]
+    parts: Any = local._all()
+    await local.request_start()
+    assert forker.heard == [], "its children are still to be started"
+    waiting = asyncio.create_task(local.until_started())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    restarts: list[bool] = []
+    keeping = asyncio.create_task(local.keep_running(lambda: restarts.append(True)))
+    await asyncio.sleep(0.01)
+    assert (waiting.done(), len(restarts), keeping.done()) == (True, 4, False)
+    keeping.cancel()
+    await asyncio.wait({keeping})
+    await local.stop()
+    assert [each.heard for each in parts] == [["requested", "started", "kept", "stopped"]] * 4
+    assert forker.heard == ["stopped"]
+    assert not folder.exists()
+
+
+async def test_without_a_child_there_is_no_folder_and_the_forker_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(local_phases, "InProcessPhase", Part)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    forker = Part()
+    monkeypatch.setattr(forker_client, "ForkerClient", lambda _: forker)
+    local = local_phases.LocalPhases({}, {"filter": 0}, in_process=("score",))
+    await local.request_start()
+    assert forker.heard == ["stopped"]
+    assert list(tmp_path.iterdir()) == []
+    keeping = asyncio.create_task(local.restart_ended(lambda: None))
+    await asyncio.sleep(0.01)
+    assert not keeping.done()
+    keeping.cancel()
+    await asyncio.wait({keeping})
+    await local.stop()
 
 
 class Phases:

@@ -1,4 +1,4 @@
-"""RemoteEvaluators: what filter and score are sent, which answers do not count, and how metrics count a call."""
+"""RemoteEvaluators: what filter and score are sent, which answers do not count, and what metrics record."""
 
 import copy
 from collections.abc import Awaitable, Callable

@@ -192,6 +192,85 @@ async def test_a_replica_that_is_not_in_step_has_a_reason() -> None:
         assert link.statistics().last_error == "it closed the snapshot stream"
 
 
+def test_a_new_link_has_done_nothing() -> None:
+    setting = Setting()
+    problem = "no snapshot stream was opened to it yet"
+    assert setting.link.statistics() == replica_link.LinkStatistics("replica", False, 0, 0, 0, 0, problem, 0)
+    assert (setting.link.silent_for, setting.link.streaming, setting.link.synced) == (0.0, False, False)
+    assert setting.link.identity == ("replica", 0)
+
+
+@pytest.mark.parametrize(
+    ("end", "text"),
+    [
+        (OSError("reset"), "reset"),
+        (TimeoutError(), "TimeoutError"),
+        (None, "it closed the snapshot stream"),
+        (9, "it acknowledged generation 9, but was sent 0 at most; it will be synchronised anew"),
+    ],
+    ids=["failed", "failed without a word", "closed", "acknowledged what it was not sent"],
+)
+async def test_why_a_stream_ended_is_known_and_logged_once_until_the_next_one_is_in_step(
+    end: Exception | int | None, text: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each attempt would be a line, or nobody could say why a replica is not called."""
+    for name in ("RECONNECT_SECONDS", "MAX_RECONNECT_SECONDS"):
+        monkeypatch.setattr(replica_link, name, 0.0)
+    caplog.set_level(logging.INFO)
+    async with running() as setting:
+
+        async def end_stream() -> None:
+            stream = await setting.opened.get()
+            if isinstance(end, int):
+                setting.source.chunks = [_delta(0)]
+                stream._has = lambda generation: len(stream.written) > 1  # type: ignore[method-assign]
+                stream.acknowledge(end)
+            else:
+                stream.refusal = end
+                stream.end()
+            while setting.link.statistics().last_error != text:
+                await asyncio.sleep(0)
+            while setting.opened.empty():
+                await asyncio.sleep(0)
+
+        for lines in (1, 2):
+            for _ in range(2):
+                await end_stream()
+            texts = [record.getMessage() for record in caplog.records]
+            ended = [each for each in texts if "in step" not in each and "the configuration" not in each]
+            assert len(ended) == lines
+            assert ended[-1].startswith("replica: ")
+            await setting.in_step()
+            assert setting.link.statistics().last_error == ""
+            setting.link.restart()
+
+
+async def test_what_waited_for_a_stream_that_ended_waits_no_more() -> None:
+    """The next one begins with all of the cluster; counted on, a replica would soon be too far behind for good."""
+    async with running() as setting:
+        setting.channel.most = 3
+        stream = await setting.in_step()
+        for generation in (1, 2, 3):
+            setting.link.publish(_delta(generation), generation)
+        await stream.full.wait()
+        assert setting.link.statistics().backlog_bytes == 3 * len(_delta(1))
+        stream.end()
+        while setting.link.streaming:
+            await asyncio.sleep(0)
+        found = setting.link.statistics()
+        assert (found.backlog_bytes, found.acknowledged, setting.link.silent_for) == (0, 0, 0.0)
+        stream.proceed()
+
+
+async def test_a_link_that_begins_anew_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as setting:
+        await setting.in_step()
+        setting.link.restart()
+        while setting.opened.empty():
+            await asyncio.sleep(0)
+        assert setting.link.statistics().last_error == "the configuration changed"
+
+
 async def test_an_acknowledgement_that_ends_a_silence_is_notified() -> None:
     async with running() as setting:
         stream = await setting.in_step()
