@@ -96,6 +96,10 @@ class Installation:
         flags = ["--reset-then-reuse-values", *(f"--set={setting}" for setting in settings)]
         programs_fixture.helm("upgrade", RELEASE, CHART, *self._flags, *flags, home=self._home)
 
+    def run_chart_test(self) -> None:
+        """Run the test that the chart has for what is installed (`helm test`)."""
+        programs_fixture.helm("test", RELEASE, *self._flags, home=self._home)
+
     def roll_back(self) -> None:
         """Go back to what was installed before the last upgrade."""
         programs_fixture.helm("rollback", RELEASE, *self._flags, home=self._home)

@@ -35,7 +35,7 @@ def test_nodes_share_no_addresses() -> None:
 
 
 @pytest.mark.controlplane
-def test_the_chart_runs_on_a_node_and_nothing_is_left(tmp_path: Path) -> None:
+def test_the_chart_is_installed_upgraded_and_uninstalled_on_a_node_and_nothing_is_left(tmp_path: Path) -> None:
     if lack := node_cluster.missing():
         pytest.skip(lack)
     controlplane_fixture.require_built()
@@ -51,6 +51,11 @@ def test_the_chart_runs_on_a_node_and_nothing_is_left(tmp_path: Path) -> None:
         for service in SERVICES:
             assert all(pod["status"]["hostIP"] == cluster.addresses[0].ip for pod in here.pods(service))
         rare_trial.ask_by_kubectl(here)
+        here.run_chart_test()
+        here.upgrade("pods.labels.upgraded=yes")
+        here.await_ready()
+        here.run_pods("upgraded", 3)
+        here.uninstall()
     assert str(node_cluster.FOLDER) not in Path("/proc/self/mountinfo").read_text()
     assert list(leftovers.cgroups(node_cluster.CGROUP)) == []
     namespaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout

@@ -98,7 +98,7 @@ def test_what_is_no_address_is_left_out(address_type: str, address: str, caplog:
 
 @pytest.mark.parametrize("port", [1, 65535])
 def test_the_first_and_the_last_port_are_ports(port: int) -> None:
-    found = endpoint_slices.replicas_of([_slice(_at("10.0.0.1"), ports=[{"name": "grpc", "port": port}])], "grpc")
+    found = _replicas([_slice(_at("10.0.0.1"), ports=[{"name": "grpc", "port": port}])])
     assert found.addresses == [f"10.0.0.1:{port}"]
 
 
