@@ -212,6 +212,14 @@ async def test_the_clock_and_the_version_of_the_api_server_are_warnings(tmp_path
         assert float(line.partition(" ")[2]) > 1e8
 
 
+async def test_checks_that_only_we_have_are_not_listed_while_they_pass(tmp_path: Path) -> None:
+    """Who compares the list with kube-scheduler's would find names that it does not have."""
+    async with support.served(tmp_path, support.FakeFrontend()) as served:
+        lines = (await _get(served, "/readyz?verbose"))[1].splitlines()
+    names = [line.removeprefix("[+]").partition(" ")[0] for line in lines if line.startswith("[")]
+    assert names == ["leaderElection", "shutdown", "sched-handler-sync"]
+
+
 async def test_a_process_that_ends_is_not_ready(tmp_path: Path) -> None:
     """A rollout would count on a frontend that is about to end."""
     async with support.served(tmp_path, support.FakeFrontend()) as served:

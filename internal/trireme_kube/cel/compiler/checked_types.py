@@ -2,7 +2,7 @@
 
 Source: github.com/google/cel-spec/proto/cel/expr (checked.proto), github.com/google/cel-go/checker (format).
 
-Tests: tests/conformance/test_selectors.py.
+Tests: tests/conformance/test_selectors.py, tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 import functools

@@ -255,6 +255,30 @@ def test_a_budget_allows_what_is_to_spare(spec: Object, allowed: int, desired: i
     assert (status["currentHealthy"], status["expectedPods"]) == (4, 4)
 
 
+def test_a_pod_without_a_workload_counts_as_one() -> None:
+    """A share of the workloads' replicas alone would be too small."""
+    cluster = with_budget(maxUnavailable=1)
+    alone = pod("alone")
+    alone["metadata"]["labels"] = {"app": "web"}
+    cluster.create("pods", alone)
+    cluster.run(4)
+    status = cluster.get("poddisruptionbudgets.policy", "b")["status"]
+    assert (status["expectedPods"], status["desiredHealthy"], status["currentHealthy"]) == (5, 4, 5)
+
+
+def test_a_pod_whose_eviction_never_began_is_healthy_again_after_two_minutes() -> None:
+    """Whoever evicts it may die in between, and the budget would allow less until the pod is gone."""
+    cluster = with_budget(minAvailable=3)
+    kept, name = cluster.get("poddisruptionbudgets.policy", "b"), cluster.objects("pods")[0]["metadata"]["name"]
+    status = {**kept["status"], "disruptedPods": {name: cluster.registry.clock_and_ids.now()}}
+    cluster.store.put(BY_KEY["poddisruptionbudgets.policy"], {**kept, "status": status})
+    cluster.run(110, step=10)
+    assert cluster.get("poddisruptionbudgets.policy", "b")["status"]["currentHealthy"] == 3
+    cluster.run(20, step=10)
+    status = cluster.get("poddisruptionbudgets.policy", "b")["status"]
+    assert (status["currentHealthy"], "disruptedPods" in status) == (4, False)
+
+
 def test_eviction_respects_the_budget() -> None:
     """`kubectl drain` evicts one pod after the other; the second has to wait."""
     cluster = with_budget(minAvailable=3)
