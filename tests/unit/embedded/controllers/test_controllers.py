@@ -267,7 +267,7 @@ def test_a_pod_without_a_workload_counts_as_one() -> None:
 
 
 def test_a_pod_whose_eviction_never_began_is_healthy_again_after_two_minutes() -> None:
-    """Whoever evicts it may die in between, and the budget would allow less until the pod is gone."""
+    """The client that evicts it may die in between, and the budget would allow less until the pod is gone."""
     cluster = with_budget(minAvailable=3)
     kept, name = cluster.get("poddisruptionbudgets.policy", "b"), cluster.objects("pods")[0]["metadata"]["name"]
     status = {**kept["status"], "disruptedPods": {name: cluster.registry.clock_and_ids.now()}}
