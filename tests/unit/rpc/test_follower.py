@@ -29,6 +29,11 @@ class Stream:
             yield await self._queue.get()
             self._queue.task_done()
 
+    async def until_ended(self) -> None:
+        """Raise why it ended; one that goes on would hold the test up until its timeout."""
+        async with asyncio.timeout(5):
+            await self.task
+
     def feed(self, request: snapshot_pb2.SyncRequest) -> None:
         """Send one that may end the stream."""
         self._queue.put_nowait(request)
@@ -152,7 +157,7 @@ async def test_a_stream_that_is_refused_changes_nothing(
         for request in intruder:
             second.feed(request)
         with pytest.raises(Aborted) as raised:
-            await second.task
+            await second.until_ended()
         assert raised.value.code is code
     await leader.send(delta(100))
     assert not leader.task.done()
@@ -193,7 +198,7 @@ async def test_an_accepted_stream_ends_the_one_before_it() -> None:
     await second.send(hello(8), full(5))
     first.feed(delta(100))
     with pytest.raises(Aborted) as raised:
-        await first.task
+        await first.until_ended()
     assert raised.value.code is grpc.StatusCode.ABORTED
     assert await answers(follow, 8, 5)
     second.task.cancel()
@@ -233,7 +238,7 @@ async def test_a_stream_ends_between_its_messages(end: str) -> None:
     call.written.set()
     if end == "gap":
         with pytest.raises(Aborted, match="delta: ") as raised:
-            await stream.task
+            await stream.until_ended()
         assert raised.value.code is grpc.StatusCode.FAILED_PRECONDITION
     else:
         with pytest.raises(Aborted, match="the process ends"):
