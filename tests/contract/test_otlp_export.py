@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from tests.helpers import otlp_receiver
-from trireme.tracing import exporting, spans
+from trireme.tracing import exporting, otlp, spans
 from trireme.tracing.trace_context import TraceContext
 
 
@@ -43,6 +43,31 @@ async def test_a_collector_gets_all_that_a_span_has(monkeypatch: pytest.MonkeyPa
     assert [int.from_bytes(link.trace_id) for link in span.links] == [0xD]
     assert [(event.name, event.time_unix_nano) for event in span.events] == [("assumed", 1_000_750_000_000)]
     assert (span.status.code, span.status.message) == (trace_pb2.Status.STATUS_CODE_ERROR, "no")
+
+
+@pytest.mark.parametrize(("variable", "expected"), [("", 4_000), ("600", 600)], ids=["by-default", "by-the-variable"])
+async def test_the_spans_of_a_large_batch_wait_for_their_export(
+    monkeypatch: pytest.MonkeyPatch, variable: str, expected: int
+) -> None:
+    """They come within a moment; those that are dropped would leave holes in traces."""
+    async with otlp_receiver.receiving() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://{receiver.address}")
+        if variable:
+            monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", variable)
+        monkeypatch.setattr(otlp, "CLOSE_SECONDS", 60.0)
+        exporter = exporting.exporting("trireme-frontend")
+        exporter.__enter__()
+        recorder = spans.recorder
+        assert recorder is not None
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(100.0)  # the exporter's thread has no turn meanwhile
+        try:
+            for _ in range(4_000):
+                recorder.add(_span())
+        finally:
+            sys.setswitchinterval(before)
+        await asyncio.to_thread(exporter.__exit__, None, None, None)
+    assert len(receiver.spans) == pytest.approx(expected, abs=512 if variable else 0)
 
 
 def test_a_ratio_of_the_traces_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:

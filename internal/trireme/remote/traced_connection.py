@@ -1,6 +1,6 @@
 """The connection to a plugin while tracing is on: each call is a span, which the plugin's own spans join.
 
-Tests: tests/contract/test_trace_propagation.py.
+Tests: tests/unit/remote/test_traced_connection.py, tests/contract/test_trace_propagation.py.
 """
 
 import contextlib

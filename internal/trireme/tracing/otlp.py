@@ -5,7 +5,10 @@ Spans are made as the SDK's records of ended spans: their ids and times are know
 Tests: tests/contract/test_otlp_export.py.
 """
 
+import os
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -27,6 +30,32 @@ _KINDS = {
     spans.Kind.CLIENT: trace.SpanKind.CLIENT,
 }
 _OK = trace.Status(trace.StatusCode.UNSET)
+_SAMPLED, _NOT_SAMPLED = trace.TraceFlags(trace.TraceFlags.SAMPLED), trace.TraceFlags(trace.TraceFlags.DEFAULT)
+
+
+QUEUE_VARIABLE = "OTEL_BSP_MAX_QUEUE_SIZE"
+MAX_QUEUED_SPANS = 16_384
+"""Without the variable. The spans of a batch of 1,000 pods, which end within a moment, are some 12,000."""
+
+
+class _Resource(Resource):
+    """A resource whose hash is computed once: the exporter groups spans by resource, and the SDK's is one of JSON."""
+
+    def __init__(self, attributes: Mapping[str, Any], schema_url: str | None = None) -> None:
+        super().__init__(attributes, schema_url)
+        self._hash = super().__hash__()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+class _EndedSpan(ReadableSpan):
+    """A span without limits: nothing of it is dropped, and the SDK would look for that in each of its parts."""
+
+    dropped_attributes = dropped_events = dropped_links = 0
 
 
 class OtlpRecorder:
@@ -34,9 +63,11 @@ class OtlpRecorder:
 
     def __init__(self, settings: environment.Settings) -> None:
         self._bound = round(settings.ratio * 2**64)
-        self._resource = Resource.create({SERVICE_NAME: settings.service}).merge(OTELResourceDetector().detect())
+        resource = Resource.create({SERVICE_NAME: settings.service}).merge(OTELResourceDetector().detect())
+        self._resource = _Resource(resource.attributes, resource.schema_url)
         self._scope = InstrumentationScope("trireme", release.TRIREME)
-        self._processor = BatchSpanProcessor(OTLPSpanExporter())
+        queue = None if QUEUE_VARIABLE in os.environ else MAX_QUEUED_SPANS
+        self._processor = BatchSpanProcessor(OTLPSpanExporter(), max_queue_size=queue)
 
     def samples(self, trace_id: int) -> bool:
         """Whether traces with this id are sampled, whatever happens in them."""
@@ -46,7 +77,7 @@ class OtlpRecorder:
         """Export the span, later; if the collector is too slow, it is dropped."""
         context = _context(span.context.trace_id, span.context.span_id)
         self._processor.on_end(
-            ReadableSpan(
+            _EndedSpan(
                 span.name,
                 context,
                 _context(span.context.trace_id, span.parent_id) if span.parent_id else None,
@@ -70,11 +101,11 @@ class OtlpRecorder:
 
 
 def _context(trace_id: int, span_id: int) -> trace.SpanContext:
-    return trace.SpanContext(trace_id, span_id, is_remote=False, trace_flags=trace.TraceFlags(1))
+    return trace.SpanContext(trace_id, span_id, False, _SAMPLED)
 
 
 def _linked(context: TraceContext) -> trace.SpanContext:
-    return trace.SpanContext(context.trace_id, context.span_id, True, trace.TraceFlags(int(context.sampled)))
+    return trace.SpanContext(context.trace_id, context.span_id, True, _SAMPLED if context.sampled else _NOT_SAMPLED)
 
 
 def _nanoseconds(seconds: float) -> int:

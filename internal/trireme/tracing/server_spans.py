@@ -11,6 +11,7 @@ import grpc
 from grpc import aio
 
 from trireme.tracing import spans, trace_context
+from trireme.tracing.trace_context import TraceContext
 
 
 class TracingInterceptor(aio.ServerInterceptor):
@@ -32,24 +33,34 @@ class TracingInterceptor(aio.ServerInterceptor):
         if not parent.sampled:
             trace_context.current.set(parent)
             return handler
-        span = handler_call_details.method.lstrip("/"), parent, spans.Kind.SERVER, {"rpc.system": "grpc"}
-        behavior: Any = handler.unary_stream or handler.unary_unary
-        if handler.response_streaming and not inspect.isasyncgenfunction(behavior):
-            return handler  # health's Watch, which lasts as long as its caller likes
+        return traced_handler(handler, handler_call_details.method, parent)
 
-        async def answer_once(request: Any, context: aio.ServicerContext[Any, Any]) -> Any:
-            with spans.child(*span):
-                return await behavior(request, context)
 
-        async def answer_many(request: Any, context: aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
-            async for answer in spans.stream(*span, behavior(request, context)):
-                yield answer
+def traced_handler(handler: Any, method: str, parent: TraceContext) -> Any:
+    """The handler of a method, within a child of the caller's span.
 
-        make: Any = grpc.unary_unary_rpc_method_handler
-        if handler.response_streaming:
-            make = grpc.unary_stream_rpc_method_handler
-        return make(
-            answer_many if handler.response_streaming else answer_once,
-            request_deserializer=handler.request_deserializer,
-            response_serializer=handler.response_serializer,
-        )
+    It is the handler itself if the trace is not sampled, or the call is a stream that may last.
+    """
+    if not parent.sampled or handler.request_streaming:
+        return handler
+    span = method.lstrip("/"), parent, spans.Kind.SERVER, {"rpc.system": "grpc"}
+    behavior: Any = handler.unary_stream or handler.unary_unary
+    if handler.response_streaming and not inspect.isasyncgenfunction(behavior):
+        return handler  # health's Watch, which lasts as long as its caller likes
+
+    async def answer_once(request: Any, context: aio.ServicerContext[Any, Any]) -> Any:
+        with spans.child(*span):
+            return await behavior(request, context)
+
+    async def answer_many(request: Any, context: aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+        async for answer in spans.stream(*span, behavior(request, context)):
+            yield answer
+
+    make: Any = grpc.unary_unary_rpc_method_handler
+    if handler.response_streaming:
+        make = grpc.unary_stream_rpc_method_handler
+    return make(
+        answer_many if handler.response_streaming else answer_once,
+        request_deserializer=handler.request_deserializer,
+        response_serializer=handler.response_serializer,
+    )

@@ -7,7 +7,7 @@ Tests: tests/unit/tracing/test_trace_context.py.
 
 import contextlib
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
@@ -48,17 +48,29 @@ def use(context: TraceContext) -> Iterator[None]:
         current.reset(token)
 
 
-async def use_for_each(context: TraceContext, answers: AsyncIterator[Answer]) -> AsyncIterator[Answer]:
-    """The answers; the context holds while one is awaited, and not between them, where other code runs."""
-    while True:
-        token = current.set(context)  # as `use`, which would cost as much as the answer
-        try:
-            answer = await anext(answers)
-        except StopAsyncIteration:
-            return
-        finally:
-            current.reset(token)
-        yield answer
+def _do_nothing() -> None:
+    pass
+
+
+async def use_for_each(
+    context: TraceContext, answers: AsyncIterator[Answer], at_end: Callable[[], None] = _do_nothing
+) -> AsyncIterator[Answer]:
+    """The answers; the context holds while one is awaited, and not between them, where other code runs.
+
+    `at_end` is called when they end, fail, or are left by their reader.
+    """
+    try:
+        while True:
+            token = current.set(context)  # as `use`, which would cost as much as the answer
+            try:
+                answer = await anext(answers)
+            except StopAsyncIteration:
+                return
+            finally:
+                current.reset(token)
+            yield answer
+    finally:
+        at_end()
 
 
 def parse(header: str) -> TraceContext | None:

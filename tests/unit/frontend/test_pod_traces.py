@@ -1,5 +1,7 @@
 """Which spans the traces of pods have, and which traces are kept."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 
 from tests.helpers import queue_builders, recorded_spans
@@ -110,16 +112,49 @@ def test_an_attempt_that_takes_long_is_kept() -> None:
 
 
 def test_calls_of_a_batch_are_part_of_the_trace_of_a_sampled_pod_and_others_link_to_them() -> None:
-    scheduler = Scheduler("b", "c")
+    scheduler = Scheduler("a")
     pods = scheduler.pop("a", "b", "c")
     scheduler.call("Filter")
     scheduler.call("Place")
     scheduler.bind(*pods)
+    assert scheduler.tree("a") == scheduler.tree("b") == scheduler.tree("c") == WHOLE
+    of_a, *others = scheduler.recorder.named("Filter")
+    assert of_a.context.trace_id == pod_traces.ids_of_pod("uid-a")[0]
+    assert [list(other.links) for other in others] == [[of_a.context]] * 2
+
+
+def test_a_batch_whose_first_pod_is_not_sampled_is_not_traced() -> None:
+    """Its calls would be for the trace of one of its pods: most batches have one that a ratio of the pods samples."""
+    scheduler = Scheduler("b", "c")
+    pods = scheduler.pop("a", "b", "c")
+    context = scheduler.call("Filter")
+    assert context is not None
+    assert (context.trace_id, context.sampled) == (pod_traces.ids_of_pod("uid-a")[0], False)
+    scheduler.bind(*pods)
+    assert not scheduler.recorder.spans
+
+
+def test_a_ratio_of_the_pods_is_sampled_whatever_the_size_of_their_batches() -> None:
+    scheduler = Scheduler()
+    scheduler.recorder.samples = lambda trace_id: trace_id % 4 == 0
+    for size in (1, 2, 5):
+        for number in range(0, 1000, size):
+            scheduler.bind(*scheduler.pop(*(f"{size}-{each}" for each in range(number, number + size))))
+    found = len(scheduler.recorder.named("Attempt")) / 3000
+    assert 0.2 < found < 0.3
+
+
+def test_a_later_attempt_is_sampled_in_a_batch_that_is_not() -> None:
+    scheduler = Scheduler()
+    (pod,) = scheduler.pop("b", attempts=2)
+    first = QueuedPodInfo(queue_builders.record("a"), pod.timestamp)
+    first.attempts, first.popped_at = 1, pod.popped_at
+    scheduler.traces.begin([first, pod])
+    scheduler.call("Filter")
+    scheduler.bind(first, pod)
     assert scheduler.tree("a") == []
-    assert scheduler.tree("b") == scheduler.tree("c") == WHOLE
-    of_b, of_c = scheduler.recorder.named("Filter")
-    assert of_b.context.trace_id == pod_traces.ids_of_pod("uid-b")[0]
-    assert list(of_c.links) == [of_b.context]
+    assert scheduler.tree("b") == ["Pod", " Queue", " Attempt", "  Filter", "  Bind"]
+    assert scheduler.recorder.named("Filter")[0].context.trace_id == pod_traces.ids_of_pod("uid-b")[0]
 
 
 def test_calls_that_no_pod_was_sampled_for_become_those_of_the_first_one_that_is_kept() -> None:
@@ -142,6 +177,68 @@ def test_calls_for_other_pods_of_the_batch_are_left_out() -> None:
     scheduler.bind(second)
     assert scheduler.tree("b") == ["Pod", " Queue", " Attempt", "  Place", "  Place", "  Bind"]
     assert [span.name for span in scheduler.recorder.of_trace(pod_traces.ids_of_pod("uid-a")[0])].count("Place") == 2
+
+
+def test_a_call_that_names_other_pods_of_the_batch_is_left_out() -> None:
+    scheduler = Scheduler("a", "b")
+    first, second = scheduler.pop("a", "b")
+    with scheduler.traces.call_about("Permit", [(first.uid, "n1")]):
+        scheduler.now()
+    scheduler.bind(first, second)
+    assert scheduler.tree("a") == ["Pod", " Queue", " Attempt", "  Permit", "  Bind"]
+    assert scheduler.tree("b") == ["Pod", " Queue", " Attempt", "  Bind"]
+
+
+def test_a_call_about_pods_of_several_batches_is_in_the_traces_of_all() -> None:
+    """They share calls of Bind."""
+    scheduler = Scheduler("b")
+    batches = scheduler.pop("a"), scheduler.pop("b"), scheduler.pop("c")
+    pods = [pod for batch in batches for pod in batch]
+    with scheduler.traces.call_about("Bind", [(pod.uid, f"on-{pod.uid}") for pod in pods]):
+        inside = trace_context.current.get()
+    for pod in pods:
+        scheduler.traces.end(pod, scheduler.now(), "no" if pod.uid != "uid-b" else "")
+    owned, *copies = scheduler.recorder.named("Bind")
+    assert owned.context == inside
+    assert owned.context.trace_id == pod_traces.ids_of_pod("uid-b")[0]
+    assert [list(copy.links) for copy in copies] == [[owned.context]] * 2
+    nodes = {
+        span.attributes["k8s.pod.uid"]: span.attributes["k8s.node.name"] for span in scheduler.recorder.named("Attempt")
+    }
+    assert nodes == {pod.uid: f"on-{pod.uid}" for pod in pods}
+
+
+def test_a_call_that_no_sampled_pod_has_is_in_the_trace_of_the_first_pod_that_it_names() -> None:
+    """Plugins that log the id name a pod that they are called about."""
+    scheduler = Scheduler()
+    _, second = scheduler.pop("a", "b")
+    with scheduler.traces.call_about("Permit", [("gone", "n1"), (second.uid, "n1")]):
+        inside = trace_context.current.get()
+    assert inside is not None
+    assert (inside.trace_id, inside.sampled) == (pod_traces.ids_of_pod("uid-b")[0], False)
+
+
+def test_a_call_about_pods_that_are_not_tried_is_in_no_trace() -> None:
+    scheduler = Scheduler("a")
+    with scheduler.traces.call_about("Permit", [("uid-a", "n1")]) as call:
+        assert (call, trace_context.current.get()) == (None, None)
+
+
+async def test_a_stream_about_pods_is_a_call_that_ends_with_its_last_answer() -> None:
+    scheduler = Scheduler("a")
+    (pod,) = scheduler.pop("a")
+    contexts = []
+
+    async def answers() -> AsyncIterator[int]:
+        for number in range(2):
+            contexts.append(trace_context.current.get())
+            yield number
+
+    async for _ in scheduler.traces.stream_about("Bind", [(pod.uid, "n1")], answers()):
+        assert not scheduler.recorder.spans
+    (span,) = scheduler.recorder.spans
+    assert contexts == [span.context] * 2
+    assert span.end > span.start
 
 
 def test_a_call_for_pods_that_are_still_in_the_queue_is_a_trace_that_theirs_link_to() -> None:

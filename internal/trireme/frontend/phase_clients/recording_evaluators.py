@@ -7,8 +7,8 @@ internal/trireme/in_process/in_process_evaluators.py (the calls of filter and sc
 Also change: protos/trireme/v1/decision.proto (the messages).
 Also change: protos/trireme/v1/recorded_call.proto (the messages).
 
-Tests: tests/unit/frontend/test_decision_log.py, tests/contract/test_recorded_remote_answers.py,
-tests/unit/replay/test_decision_replay.py, tests/contract/test_trace_propagation.py.
+Tests: tests/unit/frontend/test_recording_evaluators.py, tests/unit/frontend/test_decision_log.py,
+tests/contract/test_recorded_remote_answers.py, tests/unit/replay/test_decision_replay.py.
 """
 
 import contextlib
@@ -254,8 +254,9 @@ class RecordingEvaluators(ports.Evaluators):
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> filter_pb2.ReserveResponse:
         """Record what Reserve assumes beside pods. The state for PreBind says the same again, and is left out."""
-        about_pods = ((each.pod.uid, each.node_name) for each in placements)
-        span = None if self._traces is None else self._traces.call_about("Reserve", about_pods)
+        span = None
+        if self._traces is not None:
+            span = self._traces.call_about("Reserve", [(each.pod.uid, each.node_name) for each in placements])
         response, seconds = await self._timed_within(span, self._evaluators.reserve(cycle, placements))
         if self._log.wanted():
             about = recorded_call_pb2.ReserveDecision(placements=placements, reservations=response.reservations)

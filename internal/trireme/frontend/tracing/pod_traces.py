@@ -4,6 +4,9 @@ A trace's id is a digest of the pod's UID, as is the id of its root; so attempts
 and `trireme explain` names it without having stored anything. Under the root there is for each attempt the wait in
 the queue and the attempt, with the calls that were made in it.
 
+Pods that leave the queue together are sampled together, by the trace of the first: that is the same share of pods, and
+the calls of all other batches are not traced.
+
 A batch's calls are made for all of its pods. They are a part of the trace of one of them (the owner: a sampled one, if
 there is any), where the spans of phases and plugins follow; the attempts of the others have a copy of each that links
 to it.
@@ -20,7 +23,10 @@ Tests: tests/unit/frontend/test_pod_traces.py.
 import contextlib
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextvars import Token
+from types import TracebackType
+from typing import TypeVar
 
 from trireme.queueing import queued_pod
 from trireme.tracing import spans, trace_context
@@ -28,69 +34,121 @@ from trireme.tracing.spans import Kind, Span
 from trireme.tracing.trace_context import TraceContext
 from trireme.v1 import filter_phase_pb2
 
+Answer = TypeVar("Answer")
+
 # Attempts beyond are forgotten, the oldest first: those of pods that are deleted while they are tried never end.
 MAX_ATTEMPTS = 100_000
 
+_NO_CALL: contextlib.nullcontext[None] = contextlib.nullcontext()
+
 
 class Call:
-    """A call about pods. `owner`: the attempt that its span is a part of; None: the span is a root."""
+    """A call about pods. `owner`: the attempt that its span is a part of; None: the span is a root, or not sampled.
 
-    __slots__ = ("end", "error", "name", "owner", "sampled", "span_id", "start", "timings", "trace_id")
+    `placements` are pods by UID, each with its node, where the call names them. They are read again if one is kept.
+    """
 
-    def __init__(self, name: str, owner: "Attempt | None", trace_id: int, sampled: bool, start: float) -> None:
+    __slots__ = (
+        "_nodes",
+        "end",
+        "error",
+        "name",
+        "owner",
+        "placements",
+        "sampled",
+        "span_id",
+        "start",
+        "timings",
+        "trace_id",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        owner: "Attempt | None",
+        trace_id: int,
+        sampled: bool,
+        start: float,
+        placements: Iterable[tuple[str, str]] = (),
+    ) -> None:
         self.name = name
         self.owner = owner
         self.trace_id = trace_id
         self.span_id = spans.new_id()
         self.sampled = sampled
         self.start = start
+        self.placements = placements
         self.end = 0.0  # 0: it has not ended
         self.error = ""
         #: How long extension points and plugins took, as phases report it.
         self.timings: Sequence[filter_phase_pb2.Timing] = ()
+        self._nodes: dict[str, str] | None = None
 
     @property
     def context(self) -> TraceContext:
         """What phases get of it."""
         return TraceContext(self.trace_id, self.span_id, self.sampled)
 
-
-class _Batch:
-    """The pods that were taken from the queue together, and the calls about all of them."""
-
-    __slots__ = ("calls", "owner", "undecided")
-
-    def __init__(self, calls: list[Call], undecided: int) -> None:
-        self.calls = calls
-        self.undecided = undecided  # pods that have neither a node nor a failure
-        self.owner: Attempt | None = None
+    def node_of(self, uid: str) -> str | None:
+        """The node of a pod that the call names; None: it names others."""
+        if self._nodes is None:
+            self._nodes = dict(self.placements)
+        return self._nodes.get(uid)
 
 
 class Attempt:
-    """An attempt at a pod, until it ends."""
+    """An attempt at a pod that is sampled, or that ended and is kept."""
 
-    __slots__ = (
-        "assumed_at",
-        "batch",
-        "calls",
-        "node_name",
-        "permit_seconds",
-        "root_id",
-        "sampled",
-        "span_id",
-        "trace_id",
-    )
+    __slots__ = ("node_name", "root_id", "span_id", "trace_id")
 
-    def __init__(self, ids: tuple[int, int], sampled: bool, batch: _Batch) -> None:
+    def __init__(self, ids: tuple[int, int]) -> None:
         self.trace_id, self.root_id = ids
         self.span_id = spans.new_id()
-        self.sampled = sampled
-        self.batch = batch
-        self.assumed_at = 0.0
-        self.permit_seconds = 0.0
         self.node_name = ""
-        #: The calls that name the pod: Reserve and all that follow.
-        self.calls: list[Call] = []
+
+
+class _Batch:
+    """The pods that were taken from the queue together, and what was done for them.
+
+    Most pods are not sampled, and end soon and well: of these it has no objects, only what calls leave anyway.
+    """
+
+    __slots__ = ("assumed_at", "calls", "named", "owner", "permit_seconds", "sampled", "trace_id", "undecided")
+
+    def __init__(self, calls: list[Call], undecided: int) -> None:
+        #: The calls about all of them.
+        self.calls = calls
+        #: The calls that name pods, some of them among these: Reserve and all that follow.
+        self.named: list[Call] = []
+        self.undecided = undecided  # pods that have neither a node nor a failure
+        #: The trace of calls that no sampled pod owns.
+        self.trace_id = 0
+        self.owner: Attempt | None = None
+        #: The sampled attempts, and what is known of any, by the pod's UID.
+        self.sampled: dict[str, Attempt] = {}
+        self.assumed_at: dict[str, float] = {}
+        self.permit_seconds: dict[str, float] = {}
+
+
+class _Within:
+    """A context in which what is called is a part of the call, which ends with it."""
+
+    __slots__ = ("_call", "_close", "_token")
+
+    def __init__(self, call: Call, close: Callable[[Call, str], None]) -> None:
+        self._call = call
+        self._close = close
+        self._token: Token[TraceContext | None]
+
+    def __enter__(self) -> Call:
+        self._token = trace_context.current.set(self._call.context)
+        return self._call
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        trace_context.current.reset(self._token)
+        self._close(self._call, "" if failure is None else str(failure) or type(failure).__name__)
 
 
 def ids_of_pod(uid: str) -> tuple[int, int]:
@@ -112,7 +170,8 @@ class PodTraces:
         self._recorder = recorder
         self._slow_seconds = slow_seconds
         self._now = now
-        self._attempts: dict[str, Attempt] = {}
+        # The batch of each pod that is being tried, by UID.
+        self._batches: dict[str, _Batch] = {}
         self._batch: _Batch | None = None
         # The last call that was made for pods before they were taken from the queue.
         self._ahead: Call | None = None
@@ -122,54 +181,57 @@ class PodTraces:
         ahead = self._ahead
         shared = [ahead] if ahead is not None and pods and pods[0].popped_at <= ahead.start else []
         batch = self._batch = _Batch(shared, len(pods))
+        batches = self._batches
         for pod in pods:
-            ids = ids_of_pod(pod.uid)
-            sampled = pod.attempts > 1 or self._recorder.samples(ids[0])
-            attempt = self._attempts[pod.uid] = Attempt(ids, sampled, batch)
-            if batch.owner is None or (sampled and not batch.owner.sampled):
-                batch.owner = attempt
-        for uid in list(itertools.islice(self._attempts, max(len(self._attempts) - MAX_ATTEMPTS, 0))):
-            del self._attempts[uid]
+            batches[pod.uid] = batch
+        if pods:
+            self._sample(batch, pods)
+        if len(batches) > MAX_ATTEMPTS:
+            for uid in list(itertools.islice(batches, len(batches) - MAX_ATTEMPTS)):
+                del batches[uid]
 
-    @contextlib.contextmanager
-    def batch_call(self, name: str) -> Iterator[Call | None]:
+    def _sample(self, batch: _Batch, pods: Sequence[queued_pod.QueuedPodInfo]) -> None:
+        """Decide which of the pods are sampled: all if the first one's trace is, and those of later attempts."""
+        batch.trace_id, _ = ids_of_pod(pods[0].uid)
+        whole = self._recorder.samples(batch.trace_id)
+        for pod in pods:
+            if whole or pod.attempts > 1:
+                batch.sampled[pod.uid] = Attempt(ids_of_pod(pod.uid))
+        batch.owner = next(iter(batch.sampled.values()), None)
+
+    def batch_call(self, name: str) -> contextlib.AbstractContextManager[Call | None]:
         """A call about the pods that were taken last; None for one that is made for none of them."""
         batch = self._batch
-        if batch is None or batch.owner is None or not batch.undecided:
-            yield None
-            return
-        with self._within(self._open(name, batch.owner, batch.calls)) as call:
-            yield call
+        if batch is None or not batch.undecided:
+            return _NO_CALL
+        call = self._open(name, batch.owner, batch.trace_id)
+        batch.calls.append(call)
+        return _Within(call, self.close_call)
 
-    @contextlib.contextmanager
-    def call_ahead(self, name: str) -> Iterator[Call]:
+    def call_ahead(self, name: str) -> contextlib.AbstractContextManager[Call]:
         """A call for pods that are still in the queue: a trace of its own, to which those of the pods link."""
         trace_id = spans.new_id() << 64 | spans.new_id()
         self._ahead = Call(name, None, trace_id, self._recorder.samples(trace_id), self._now())
-        with self._within(self._ahead) as call:
-            yield call
+        return _Within(self._ahead, self.close_call)
 
-    @contextlib.contextmanager
-    def call_about(self, name: str, placements: Iterable[tuple[str, str]]) -> Iterator[None]:
-        """A call about pods by UID, each with the node that it is placed on."""
-        call = self.open_call(name, placements)
+    def call_about(
+        self, name: str, placements: Iterable[tuple[str, str]]
+    ) -> contextlib.AbstractContextManager[Call | None]:
+        """A call about pods by UID, each with the node that it is placed on; None: none of them is being tried.
+
+        `placements` may be read again as long as one of the pods is being tried.
+        """
+        call = self._open_call_about(name, placements)
+        return _NO_CALL if call is None else _Within(call, self.close_call)
+
+    def stream_about(
+        self, name: str, placements: Iterable[tuple[str, str]], answers: AsyncIterator[Answer]
+    ) -> AsyncIterator[Answer]:
+        """The answers of a call about pods, as `call_about` has them; it ends with the last."""
+        call = self._open_call_about(name, placements)
         if call is None:
-            yield
-            return
-        with self._within(call):
-            yield
-
-    def open_call(self, name: str, placements: Iterable[tuple[str, str]]) -> Call | None:
-        """Begin a call as `call_about` does, for `close_call` to end; None: none of the pods is being tried."""
-        attempts = []
-        for uid, node_name in placements:
-            if (attempt := self._attempts.get(uid)) is not None:
-                attempt.node_name = node_name
-                attempts.append(attempt)
-        if not attempts:
-            return None
-        owner = next((attempt for attempt in attempts if attempt.sampled), attempts[0])
-        return self._open(name, owner, *(attempt.calls for attempt in attempts))
+            return answers
+        return trace_context.use_for_each(call.context, answers, lambda: self.close_call(call))
 
     def close_call(self, call: Call, error: str = "") -> None:
         """End a call, which failed with this error if there is one."""
@@ -181,48 +243,59 @@ class PodTraces:
         """The pods are assumed on their nodes."""
         now = self._now()
         for uid in uids:
-            if (attempt := self._attempts.get(uid)) is not None:
-                attempt.assumed_at = now
-                attempt.batch.undecided -= 1
+            if (batch := self._batches.get(uid)) is not None:
+                batch.assumed_at[uid] = now
+                batch.undecided -= 1
 
     def note_permit_wait(self, uid: str, seconds: float) -> None:
         """The pod waited on Permit."""
-        if (attempt := self._attempts.get(uid)) is not None:
-            attempt.permit_seconds = seconds
+        if (batch := self._batches.get(uid)) is not None:
+            batch.permit_seconds[uid] = seconds
 
     def end(self, pod: queued_pod.QueuedPodInfo, now: float, error: str = "") -> int:
         """End the attempt at a pod that is bound, or failed with this error; its trace's id, 0 if it is not kept."""
-        attempt = self._attempts.pop(pod.uid, None)
+        uid = pod.uid
+        batch = self._batches.pop(uid, None)
+        if batch is None:
+            return 0
+        if uid not in batch.assumed_at:
+            batch.undecided -= 1
+        attempt = batch.sampled.get(uid)
         if attempt is None:
-            return 0
-        if not attempt.assumed_at:
-            attempt.batch.undecided -= 1
-        if not (attempt.sampled or error or now - pod.popped_at >= self._slow_seconds):
-            return 0
-        self._export_attempt(attempt, pod, now, error)
+            if not error and now - pod.popped_at < self._slow_seconds:
+                return 0
+            attempt = Attempt(ids_of_pod(uid))
+        self._export_attempt(attempt, batch, pod, now, error)
         if not error:
             self._export_root(attempt, pod, now)
         return attempt.trace_id
 
-    def _open(self, name: str, owner: Attempt, *lists: list[Call]) -> Call:
-        """Begin a call of the owner, and add it to the lists."""
-        call = Call(name, owner, owner.trace_id, owner.sampled, self._now())
-        for calls in lists:
-            calls.append(call)
-        return call
+    def _open(
+        self, name: str, owner: Attempt | None, trace_id: int, placements: Iterable[tuple[str, str]] = ()
+    ) -> Call:
+        """Begin a call of a sampled attempt; without one it is in this trace, and not sampled."""
+        trace_id = trace_id if owner is None else owner.trace_id
+        return Call(name, owner, trace_id, owner is not None, self._now(), placements)
 
-    @contextlib.contextmanager
-    def _within(self, call: Call) -> Iterator[Call]:
-        """Make the block the call, which ends with it."""
-        error = ""
-        try:
-            with trace_context.use(call.context):
-                yield call
-        except BaseException as failure:
-            error = str(failure) or type(failure).__name__
-            raise
-        finally:
-            self.close_call(call, error)
+    def _open_call_about(self, name: str, placements: Iterable[tuple[str, str]]) -> Call | None:
+        """Begin a call about pods, and add it to their batches; None: none of the pods is being tried."""
+        first, owner = "", None
+        batches: list[_Batch] = []
+        for uid, _ in placements:
+            batch = self._batches.get(uid)
+            if batch is None:
+                continue
+            first = first or uid
+            if batch not in batches:
+                batches.append(batch)
+            if owner is None and batch.sampled:
+                owner = batch.sampled.get(uid)
+        if not batches:
+            return None
+        call = self._open(name, owner, 0 if owner is not None else ids_of_pod(first)[0], placements)
+        for batch in batches:
+            batch.named.append(call)
+        return call
 
     def _export_call(self, call: Call) -> None:
         """Export the span of a call, and below it those of what the phase says took time, one after the other."""
@@ -243,16 +316,21 @@ class PodTraces:
         attributes = {"trireme.extension_point": timing.extension_point, "trireme.plugin": timing.plugin}
         self._recorder.add(Span(name, context, call.span_id, start, end, attributes=attributes))
 
-    def _export_attempt(self, attempt: Attempt, pod: queued_pod.QueuedPodInfo, now: float, error: str) -> None:
+    def _export_attempt(
+        self, attempt: Attempt, batch: _Batch, pod: queued_pod.QueuedPodInfo, now: float, error: str
+    ) -> None:
         """Export the wait in the queue, the attempt, and its calls."""
         queued_at = pod.timestamp if pod.attempts > 1 else min(pod.first_queued_at, pod.timestamp)
         self._add(attempt, "Queue", attempt.root_id, queued_at, pod.popped_at)
-        assumed_at = attempt.assumed_at
-        shared = [call for call in attempt.batch.calls if not assumed_at or call.start <= assumed_at]
-        links = [link for call in (*shared, *attempt.calls) if (link := self._adopt_or_copy(attempt, call, now))]
-        if attempt.permit_seconds:
-            started = max((call.end for call in attempt.calls if call.name == "Permit"), default=assumed_at)
-            self._add(attempt, "Permit wait", attempt.span_id, started, started + attempt.permit_seconds)
+        assumed_at = batch.assumed_at.get(pod.uid, 0.0)
+        shared = [call for call in batch.calls if not assumed_at or call.start <= assumed_at]
+        own = [call for call in batch.named if call.node_of(pod.uid) is not None]
+        if own:
+            attempt.node_name = own[-1].node_of(pod.uid) or ""
+        links = [link for call in (*shared, *own) if (link := self._adopt_or_copy(attempt, call, now))]
+        if permit_seconds := batch.permit_seconds.get(pod.uid):
+            started = max((call.end for call in own if call.name == "Permit"), default=assumed_at)
+            self._add(attempt, "Permit wait", attempt.span_id, started, started + permit_seconds)
         span = Span(
             "Attempt", TraceContext(attempt.trace_id, attempt.span_id, True), attempt.root_id, pod.popped_at, now
         )

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 
 from trireme.frontend.tracing import pod_traces
 from trireme.scheduling import ports
-from trireme.tracing import trace_context
 from trireme.v1 import bind_pb2, status_pb2
 
 
@@ -20,14 +19,14 @@ class TracedBinder(ports.Binder):
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
         """As the binder. Raises: PhaseFault."""
-        with self._traces.call_about("Permit", _placements(request.items)):
+        with self._traces.call_about("Permit", _Placements(request.items)):
             return await self._binder.permit(request)
 
     async def pre_bind_pre_flight(
         self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
     ) -> None:
         """As the binder."""
-        with self._traces.call_about("PreBindPreFlight", _placements(each.item for each in items)):
+        with self._traces.call_about("PreBindPreFlight", _Placements([each.item for each in items])):
             await self._binder.pre_bind_pre_flight(items, on_result)
 
     async def pre_bind(
@@ -37,21 +36,12 @@ class TracedBinder(ports.Binder):
         on_start: Callable[[int, str], None],
     ) -> None:
         """As the binder."""
-        with self._traces.call_about("PreBind", _placements(each.item for each in items)):
+        with self._traces.call_about("PreBind", _Placements([each.item for each in items])):
             await self._binder.pre_bind(items, on_result, on_start)
 
-    async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
+    def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
         """As the binder."""
-        results, call = self._binder.bind(request), self._traces.open_call("Bind", _placements(request.items))
-        if call is None:
-            async for result in results:
-                yield result
-            return
-        try:
-            async for result in trace_context.use_for_each(call.context, results):
-                yield result
-        finally:
-            self._traces.close_call(call)
+        return self._traces.stream_about("Bind", _Placements(request.items), self._binder.bind(request))
 
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
         """As the binder, outside of traces: the pods are bound. Raises: PhaseFault."""
@@ -67,5 +57,14 @@ class TracedBinder(ports.Binder):
         return await self._binder.apply(actions, on_result, address)
 
 
-def _placements(items: Iterable[bind_pb2.BindItem]) -> Iterator[tuple[str, str]]:
-    return ((item.pod.uid, item.node_name) for item in items)
+class _Placements:
+    """The pods of a request by UID, each with its node; they can be read more than once."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Iterable[bind_pb2.BindItem]) -> None:
+        self._items = items
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for item in self._items:
+            yield item.pod.uid, item.node_name
