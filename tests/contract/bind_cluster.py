@@ -11,6 +11,8 @@ import grpc
 from grpc import aio
 
 from trireme.bind import flags, process
+from trireme.frontend.phase_clients import local_phases
+from trireme.rpc import dialing
 from trireme.rpc.grpc_server import ReplicaServer
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme_kube.client.rest import client
@@ -152,17 +154,30 @@ class Bind:
 
 
 @asynccontextmanager
-async def running(folder: Path, *extra_flags: str) -> AsyncIterator[Bind]:
-    """Everything, without a configuration and without a leader."""
+async def running(folder: Path, *extra_flags: str, in_process: bool = False) -> AsyncIterator[Bind]:
+    """Everything, without a configuration and without a leader; `in_process`: as in a frontend's own process."""
     async with EmbeddedCluster(nodes=3) as cluster:
         kubeconfig = cluster.write_kubeconfig(folder / "kubeconfig")
         socket = f"unix:{folder}/bind-{next(_names)}.sock"
-        options = flags.parse(["--listen", socket, "--kubeconfig", str(kubeconfig), "--kube-api-qps=-1", *extra_flags])
+        arguments = ["--kubeconfig", str(kubeconfig), "--kube-api-qps=-1", *extra_flags]
+        options = flags.parse(["--listen", socket, *arguments])
         async with (
             await client.connect(client.ClientSettings(source=Source(str(kubeconfig)), qps=-1)) as api,
-            serving(options) as channel,
+            serving_in_process(arguments) if in_process else serving(options) as channel,
         ):
             yield Bind(cluster, api, bind_phase_pb2_grpc.BindPhaseStub(channel), channel, address=socket)
+
+
+@asynccontextmanager
+async def serving_in_process(arguments: Sequence[str]) -> AsyncIterator[aio.Channel]:
+    """As a frontend serves bind itself, and the channel by which it calls it."""
+    local = local_phases.LocalPhases({"bind": arguments}, {}, in_process=("bind",))
+    await local.start()
+    try:
+        (address,) = local.addresses("bind")
+        yield dialing.Dialer().channel(address, (), 0)
+    finally:
+        await local.stop()
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from grpc import aio
 from tests.contract import bind_cluster, metrics_document
 from tests.contract.bind_cluster import Bind
 from tools.controlplane import ports
-from trireme.v1 import bind_pb2, bind_phase_pb2_grpc, snapshot_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2_grpc, snapshot_pb2, status_pb2
 from trireme_kube.client.rest import client
 from trireme_kube.client.rest.credentials import Source
 from trireme_kube.componentbase.tls import certificate_expiry
@@ -212,3 +212,22 @@ async def test_metrics_and_readiness(cluster: EmbeddedCluster, tmp_path: Path) -
         # No plugin is in shadow mode.
         unmoved |= {"trireme_plugin_shadow_comparisons_total", "trireme_plugin_shadow_refused_nodes_total"}
         assert served | unmoved == metrics_document.of_phases()["bind"].keys()
+
+
+async def test_a_frontend_that_stops_its_own_bind_lets_a_binding_under_way_end(tmp_path: Path) -> None:
+    """A new leader would have to find out what became of it."""
+    async with bind_cluster.running(tmp_path) as found:
+        arguments = [f"--kubeconfig={tmp_path}/kubeconfig", "--kube-api-qps=-1"]
+        async with bind_cluster.serving_in_process(arguments) as channel:
+            found.stub = bind_phase_pb2_grpc.BindPhaseStub(channel)
+            await found.acquire()
+            await found.configure()
+            await found.make_pods("web")
+            delayed = found.cluster.faults.add(Fault(FaultAction.DELAY, "POST", "/binding", seconds=0.3))
+            binding = asyncio.create_task(found.bind("web", node="node-00000"))
+            async with asyncio.timeout(20):
+                while not delayed.struck:
+                    await asyncio.sleep(0.01)
+        assert binding.done()
+        assert [status.code for status in await binding] == [status_pb2.CODE_SUCCESS]
+        assert await found.node_of("web") == "node-00000"

@@ -1,4 +1,4 @@
-"""BindPhase over real gRPC, in front of an API server that loses replies, fails, hangs and conflicts."""
+"""BindPhase over real gRPC and in-process, before an API server that loses replies, fails, hangs and conflicts."""
 
 import asyncio
 import time
@@ -28,10 +28,10 @@ from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
 BINDING = "/binding"
 
 
-@pytest.fixture
-async def bind(tmp_path: Path) -> AsyncIterator[Bind]:
+@pytest.fixture(params=[False, True], ids=["process", "in-process"])
+async def bind(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Bind]:
     """A configured bind service and its leader."""
-    async with bind_cluster.running(tmp_path) as found:
+    async with bind_cluster.running(tmp_path, in_process=request.param) as found:
         await found.acquire()
         await found.configure()
         yield found

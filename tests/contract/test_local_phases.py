@@ -97,15 +97,16 @@ async def test_each_listens_under_its_own_name_and_none_is_left(monkeypatch: pyt
 
 
 async def test_phases_in_this_process_need_no_other_and_take_calls_until_they_are_stopped() -> None:
-    """A frontend on few processors has filter and score in its own process, on no socket."""
-    local = local_phases.LocalPhases(ARGUMENTS, {}, in_process=("filter", "score"))
+    """A frontend on few processors has them in its own process, on no socket."""
+    arguments = {**ARGUMENTS, "bind": ("--master=http://127.0.0.1:1", "-v=0")}
+    local = local_phases.LocalPhases(arguments, {}, in_process=("filter", "score", "bind"))
     await local.request_start()
     (address,) = local.addresses("filter")
     channel = dialing.Dialer().channel(address, (), 0)
     get_info = functools.partial(plugin_control.get_plugin_info, channel, 20.0)
     with pytest.raises(aio.AioRpcError, match="nothing is served at in-process:filter-0"):
         await get_info()
-    assert [(one.pid, one.starts) for one in local.statistics()] == [(0, 0), (0, 0)]
+    assert [(one.pid, one.starts) for one in local.statistics()] == [(0, 0)] * 3
     await local.start()
     try:
         assert list((await get_info()).plugins) == []
@@ -114,6 +115,7 @@ async def test_phases_in_this_process_need_no_other_and_take_calls_until_they_ar
         assert found == [
             ("filter-0", "in-process:filter-0", own, 1),
             ("score-0", "in-process:score-0", own, 1),
+            ("bind-0", "in-process:bind-0", own, 1),
         ]
     finally:
         await local.stop()
@@ -331,6 +333,18 @@ async def test_a_phase_that_cannot_start_is_an_error() -> None:
     local = local_phases.LocalPhases({"filter": ("--no-such-flag",)}, {"filter": 1})
     try:
         with pytest.raises(forker_client.LocalPhaseError, match="filter-0 ended with exit code 2 at its start"):
+            await local.start()
+    finally:
+        await local.stop()
+
+
+@pytest.mark.parametrize("flag", ["--kube-api-burst=0", "--no-such-flag"])
+async def test_a_phase_that_cannot_be_served_in_this_process_is_an_error_too(flag: str) -> None:
+    local = local_phases.LocalPhases({"bind": (flag,)}, {}, in_process=("bind",))
+    try:
+        with pytest.raises(
+            forker_client.LocalPhaseError, match=f"bind-0 cannot be started: .*{flag.partition('=')[0]}"
+        ):
             await local.start()
     finally:
         await local.stop()

@@ -165,8 +165,8 @@ def by_label(samples: Mapping[int, processes.Sample]) -> dict[str, tuple[float, 
     return {each.label: (round(each.cpu_s / processes.TICK), each.pss_mb) for each in samples.values()}
 
 
-def test_process_tree_counts_children_and_remembers_the_dead(tmp_path: Path) -> None:
-    """A scheduler's children, or the time of one that was replaced, would be free."""
+def test_process_tree_counts_children_and_the_time_of_those_that_ended(tmp_path: Path) -> None:
+    """A scheduler's children, or the time of one that was replaced, would be free; memory that is gone would count."""
     proc = FakeProc(tmp_path)
     proc.put(10, 1, "frontend", 50, 2048)
     proc.put(12, 11, "grandchild", 7, 1024)
@@ -177,7 +177,7 @@ def test_process_tree_counts_children_and_remembers_the_dead(tmp_path: Path) -> 
     proc.remove(11)
     proc.put(13, 10, "bind", 5, 512)
     proc.put(12, 11, "grandchild", 9, None)
-    expected = {"frontend": (50, 2.0), "filter": (30, 1.0), "grandchild": (7, 1.0), "bind": (5, 0.5)}
+    expected = {"frontend": (50, 2.0), "filter": (30, 0.0), "grandchild": (7, 0.0), "bind": (5, 0.5)}
     assert by_label(tree.sample()) == expected
 
 

@@ -101,11 +101,8 @@ class ActionExecutor:
             results.gone = True
 
     async def close(self, patience: float) -> None:
-        """Wait `patience` seconds for the actions under way, then cancel the rest; called when the process ends."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=patience)
-            for task in late:
-                task.cancel()
+        """Wait `patience` seconds for the actions under way, then cancel the rest; returns once they have ended."""
+        await work_in_flight.end_tasks(self._tasks, patience)
 
     def _start_actions_of_pod(
         self, uid: str, actions: list[tuple[int, bind_pb2.Action]], tenure: Tenure, results: CallResults[Status]

@@ -20,7 +20,7 @@ from typing import Protocol
 from trireme.bind import binding_retries
 from trireme.bind.binding_retries import BindingRetries, ReadStep
 from trireme.bind.call_results import CallResults, check_not_busy
-from trireme.bind.work_in_flight import Work, WorkInFlight
+from trireme.bind.work_in_flight import Work, WorkInFlight, end_tasks
 from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
 from trireme.framework import status
 from trireme.framework.status import Reason
@@ -151,11 +151,11 @@ class BindingWriter:
             results.gone = True
 
     async def close(self, patience: float) -> None:
-        """Waits for the bindings under way; those that did not begin are dropped when no call waits for them."""
-        if self._workers:
-            _, late = await asyncio.wait(self._workers, timeout=patience)
-            for worker in late:
-                worker.cancel()
+        """Wait `patience` seconds for the bindings under way, then cancel the rest, and return once they have ended.
+
+        Those that did not begin are dropped when no call waits for them.
+        """
+        await end_tasks(self._workers, patience)
 
     def _queue_or_join_job(
         self, target: BindTarget, tenure: Tenure, results: CallResults[BindOutcome], index: int

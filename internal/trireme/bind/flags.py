@@ -71,8 +71,10 @@ class Options:
     parent: int
 
 
-def parse(argv: Sequence[str] | None) -> Options:
+def parse(argv: Sequence[str] | None, *, set_up_log: bool = True) -> Options:
     """Read and check the flags, and set up the log by them before the first check of the others.
+
+    The log stays as it is without `set_up_log`: for a bind in the process of a frontend.
 
     Raises:
         FlagError, ListenError: naming the flag or file.
@@ -85,7 +87,8 @@ def parse(argv: Sequence[str] | None) -> Options:
     for flags in (ProcessFlags, BindFlags, log_flags.LogFlags):
         arguments.add(parser, flags)
     values = parser.parse_args(argv)
-    klog.setup(arguments.read(log_flags.LogFlags, values).options("trireme"))
+    if set_up_log:
+        klog.setup(arguments.read(log_flags.LogFlags, values).options("trireme"))
     process, own = arguments.read(ProcessFlags, values), arguments.read(BindFlags, values)
     listener = process.listener(guarded=True)
     if process.metrics_listen:

@@ -8,12 +8,14 @@ internal/trireme/insight/process.py (filter and score are alike here).
 Tests: tests/contract/test_bind_service.py.
 """
 
+import asyncio
 import dataclasses
 import gc
+import os
 import random
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from trireme.bind import flags, metrics
 from trireme.bind.action_executor import ActionExecutor
@@ -46,6 +48,11 @@ LEASE_DEADLINE_SECONDS = 5.0
 CLOSE_SECONDS = 10.0
 """For writes under way that nobody waits for any more when the process is told to end."""
 
+CLOSE_IN_PROCESS_SECONDS = 5.0
+"""For such writes in the process of a frontend, which has to release its Lease before it is killed.
+
+Also change: internal/trireme/frontend/phase_clients/local_phases.py (how long all of it may take)."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM, and return the exit code. An error at the start is one line on stderr."""
@@ -61,11 +68,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return grpc_server.fail(str(error))
 
 
+def open_services(
+    arguments: Sequence[str], supervisor: supervision.Supervisor
+) -> AbstractAsyncContextManager[Sequence[grpc_server.Service]]:
+    """The services, for a frontend that serves them in its own process, by the flags that a process would get.
+
+    Raises:
+        FlagError, ConfigurationError, ListenError: naming the file, field or flag at fault.
+    """
+    options = flags.parse(arguments, set_up_log=False)
+    options = dataclasses.replace(options, parent=os.getpid())
+    return lifespan(options, supervisor, close_seconds=CLOSE_IN_PROCESS_SECONDS)
+
+
 @asynccontextmanager
 async def lifespan(
-    options: flags.Options, supervisor: supervision.Supervisor
+    options: flags.Options, supervisor: supervision.Supervisor, *, close_seconds: float = CLOSE_SECONDS
 ) -> AsyncIterator[Sequence[grpc_server.Service]]:
-    """The services, from the connection to the API server up.
+    """The services, from the connection to the API server up. At the end writes under way have `close_seconds`.
 
     Raises:
         ConfigurationError, ListenError: naming the file, field or flag at fault.
@@ -108,8 +128,7 @@ async def lifespan(
             try:
                 yield _services(service, connections)
             finally:
-                await actor.close(CLOSE_SECONDS)
-                await binder.close(CLOSE_SECONDS)
+                await asyncio.gather(actor.close(close_seconds), binder.close(close_seconds))
                 await leadership.close()
                 await connections.close()
 

@@ -9,10 +9,14 @@ Tests: tests/unit/bind/test_leadership.py.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
+from typing import Any
 
 from trireme.rpc.fencing import Leader
+
+CANCEL_SECONDS = 1.0
+"""How long work that was cancelled is waited for."""
 
 
 class Work:
@@ -90,3 +94,14 @@ class WorkInFlight:
         """Drop work that was broken off and whose writes can have no effect any more."""
         now = self._clock()
         self._works -= {work for work in self._works if work.broken_off and work.until <= now}
+
+
+async def end_tasks(tasks: Set[asyncio.Task[Any]], patience: float) -> None:
+    """Wait `patience` seconds for the tasks, then cancel the rest, and wait for those for a moment."""
+    late = tasks
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=patience)
+    if late:
+        for task in late:
+            task.cancel()
+        await asyncio.wait(late, timeout=CANCEL_SECONDS)

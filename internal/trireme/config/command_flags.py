@@ -102,10 +102,11 @@ class DeprecatedOptions:
     ] = Duration(5 * MINUTE)
 
 
-def known_gates(effective: Effective = versions.DEFAULT) -> list[str]:
+def _known_gates() -> list[str]:
     """The gates that help lists: those of alpha and beta features, with stage and default."""
     table = gates.read_table()
     lines: list[str] = []
+    effective = versions.DEFAULT
     newest = Effective(effective.emulated, effective.emulated)
     for name in table.gates:
         texts: list[str] = []
@@ -124,7 +125,7 @@ def known_gates(effective: Effective = versions.DEFAULT) -> list[str]:
 def _help_of_gates() -> str:
     """The help of --feature-gates, which lists them."""
     text = "Features to turn on or off, as component:name=true|false, separated by commas; may be repeated. "
-    return f"{text}{_COMPONENT} Options are:\n" + "\n".join(known_gates())
+    return f"{text}{_COMPONENT} Options are:\n" + "\n".join(_known_gates())
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,8 +73,7 @@ _QUEUEING = Section(
         _implemented_row("NominatedNodeNameForExpectation", text="a pod is nominated before a long PreBind or Permit"),
         _not_applicable_row(
             "SchedulerAsyncAPICalls",
-            text="bind is a process of its own, so writing is always asynchronous; the metrics of such calls are not "
-            "served",
+            text="no cycle waits for bind, so writing is always asynchronous; such calls have no metrics of their own",
         ),
         _not_applicable_row("SchedulerPreQueueingHints", text="a hint is called for a class of pods, not for each pod"),
         _implemented_row(

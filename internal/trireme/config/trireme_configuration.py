@@ -133,9 +133,9 @@ class Phases:
 
     local: Annotated[
         str,
-        "How filter and score run if they have no endpoints, or none that answers. `InProcess`: in the frontend's own",
-        "process; `Children`: in processes of their own. `Auto`: in its process on up to four processors, unless",
-        "`localReplicas` is more than 1.",
+        "How the phases run that have no endpoints, or none that answers. `InProcess`: in the frontend's own process;",
+        "`Children`: in processes of their own. `Auto`: in its process on up to four processors, but for a phase with",
+        "`localReplicas` of more than 1.",
         OneOf((AUTO, IN_PROCESS, CHILDREN)),
         Change.AT_RESTART,
     ] = AUTO
@@ -146,14 +146,12 @@ class Phases:
 
     def in_process(self, name: str) -> bool:
         """Whether this phase runs in the frontend's own process where it has no endpoint, or none that answers."""
-        if name == "bind" or self.local == CHILDREN:
-            return False
-        is_one = (self.filter if name == "filter" else self.score).local_replicas == 1
-        return self.local == IN_PROCESS or (is_one and has_few_processors())
+        phase: Phase = getattr(self, name)
+        return self.local == IN_PROCESS or (self.local == AUTO and phase.local_replicas == 1 and has_few_processors())
 
     def problems(self, path: str) -> Iterable[Problem]:
         """Several replicas where there can be one."""
-        for name, phase in (("filter", self.filter), ("score", self.score)):
+        for name, phase in (("filter", self.filter), ("score", self.score), ("bind", self.bind)):
             if self.local == IN_PROCESS and phase.local_replicas > 1:
                 where = child(path, name, "localReplicas")
                 yield invalid(where, phase.local_replicas, f"must be 1 where {child(path, 'local')} is {IN_PROCESS}")
@@ -194,7 +192,7 @@ class Fallback:
 
     mode: Annotated[
         str,
-        "`local`: the frontend starts children of its own until an endpoint answers again; `none`: pods wait.",
+        "`local`: the frontend has a phase of its own until an endpoint answers again; `none`: pods wait.",
         OneOf(("local", "none")),
     ] = "local"
     after: Annotated[Duration, "The time without an answer from any endpoint after which this happens.", _LASTING] = (

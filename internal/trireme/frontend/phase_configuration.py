@@ -1,5 +1,7 @@
 """The configuration that filter, score and bind receive, and its hash.
 
+Also change: internal/trireme/config/service_tls.py (its fields).
+
 Tests: tests/unit/frontend/test_phase_configuration.py, tests/contract/test_plugin_monitor.py.
 """
 

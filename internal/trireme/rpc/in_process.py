@@ -1,8 +1,9 @@
 """Calls to services in this process: a server without a socket, and the channel to it.
 
 A request is handed to its handler, and the answer to the caller, as the messages that they are: nothing is encoded,
-and a call with one answer runs in its caller's task. Deadlines, status codes and streams are those of grpc.aio, as far
-as the services of filter and score use them.
+and a call with one answer runs in its caller's task. A call with a stream of answers has a task of its own, and a copy
+of the request: its caller may change that for the next call while work that this one began goes on. Deadlines, status
+codes and streams are those of grpc.aio, as far as the phases use them.
 
 The address of a server is the text `in-process:NAME` for people, and has the server for those that dial it.
 
@@ -14,13 +15,13 @@ import collections
 import contextlib
 import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, cast
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn, cast
 
 import grpc
 from grpc import aio
 
-from trireme.tracing import server_spans, spans
+from trireme.tracing import server_spans, spans, trace_context
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +49,11 @@ class InProcessServer:
         self.address = Address(name, self)
         self.serving = False
         self._handlers: dict[str, Any] = {}
-        # Under way, those with one answer.
+        # Under way, those with one request.
         self._calls: set[_Call] = set()
         self._idle = asyncio.Event()
-        self._interceptors: list[aio.ServerInterceptor] = []
-        if spans.recorder is not None:
-            self._interceptors.append(server_spans.TracingInterceptor())
+        # Set, and replaced, where `serving` changes.
+        self._changed = asyncio.Event()
 
     def add(self, add_to: Callable[[aio.Server], None]) -> None:
         """Add the handlers of a service. Generated code uses no more of a server than the next two methods."""
@@ -69,20 +69,34 @@ class InProcessServer:
 
     def start(self) -> None:
         """Take calls."""
-        self.serving = True
+        self._set_serving(True)
 
     async def stop(self, grace: float) -> None:
-        """Take no more calls, and return once those under way have ended: after `grace` seconds as UNAVAILABLE."""
-        self.serving = False
-        if self._calls:
-            self._idle.clear()
+        """Take no more calls, and return once those under way have ended: after `grace` seconds as UNAVAILABLE.
+
+        If this is cancelled they end at once.
+        """
+        self._set_serving(False)
+        if not self._calls:
+            return
+        self._idle.clear()
+        try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):
                     await self._idle.wait()
-        if self._calls:
+        finally:
             for call in self._calls:
                 call.end_by_server()
             await self._idle.wait()
+
+    def _set_serving(self, serving: bool) -> None:
+        self.serving = serving
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def until_changed(self) -> None:
+        """Return once it takes calls, or no more: whichever is the change."""
+        await self._changed.wait()
 
     @contextlib.contextmanager
     def under_way(self, call: "_Call") -> Iterator[None]:
@@ -95,25 +109,13 @@ class InProcessServer:
             if not self._calls:
                 self._idle.set()
 
-    async def handler(self, method: str, metadata: Sequence[Any]) -> Any:
-        """The handler of a method, through the interceptors; None: there is none."""
-        if not self._interceptors:
-            return self._handlers.get(method)
-
-        async def registered(details: _CallDetails) -> Any:
-            return self._handlers.get(details.method)
-
-        find: Callable[[Any], Awaitable[Any]] = registered
-        for interceptor in self._interceptors:
-            find = functools.partial(interceptor.intercept_service, find)
-        return await find(_CallDetails(method, metadata))
-
-
-class _CallDetails(NamedTuple):
-    """What interceptors see of a call."""
-
-    method: str
-    invocation_metadata: Sequence[Any]
+    def handler(self, method: str) -> Any:
+        """The handler of a method, in the trace of the caller, whose context it runs in; None: there is none."""
+        handler = self._handlers.get(method)
+        caller = None if spans.recorder is None else trace_context.current.get()
+        if handler is None or caller is None:
+            return handler
+        return server_spans.traced_handler(handler, method, caller)
 
 
 class InProcessChannel(aio.Channel):
@@ -124,7 +126,7 @@ class InProcessChannel(aio.Channel):
 
     def __init__(self, server: InProcessServer) -> None:
         self._server = server
-        self._streams: set[_Stream] = set()
+        self._streams: set[_Responses] = set()
 
     def unary_unary(self, method: str, *_: Any, **__: Any) -> Any:
         """Make the callable of a method with one request and one response; calling it returns a coroutine."""
@@ -137,19 +139,17 @@ class InProcessChannel(aio.Channel):
         """
         return functools.partial(self._open_stream, method, request_serializer)
 
-    def unary_stream(self, method: str, *_: Any, **__: Any) -> NoReturn:
-        """Not offered: no phase has such a method."""
-        raise NotImplementedError(method)
+    def unary_stream(self, method: str, *_: Any, **__: Any) -> Any:
+        """Make the callable of a method with one request and a stream of responses; calling it returns the call."""
+        return functools.partial(self._open_responses, method)
 
     def stream_unary(self, method: str, *_: Any, **__: Any) -> NoReturn:
         """Not offered: no phase has such a method."""
         raise NotImplementedError(method)
 
-    async def _call(
-        self, method: str, request: Any, timeout: float | None = None, metadata: Sequence[Any] = (), **_: Any
-    ) -> Any:
+    async def _call(self, method: str, request: Any, timeout: float | None = None, **_: Any) -> Any:
         """Have the handler answer. Raises: AioRpcError."""
-        handler = await self._handler(method, metadata)
+        handler = self._handler(method)
         call = _Call(timeout)
         try:
             with self._server.under_way(call):
@@ -159,16 +159,28 @@ class InProcessChannel(aio.Channel):
             raise call.status_of(method, error) from error
 
     def _open_stream(self, method: str, serialize: Callable[[Any], bytes], *_: Any, **__: Any) -> "_Stream":
-        stream = _Stream(serialize, functools.partial(self._handler, method, ()), method)
-        self._streams.add(stream)
-        stream.task.add_done_callback(lambda _: self._streams.discard(stream))
+        stream = _Stream(serialize, functools.partial(self._handler, method), method)
+        self._keep(stream)
         return stream
 
-    async def _handler(self, method: str, metadata: Sequence[Any]) -> Any:
+    def _open_responses(self, method: str, request: Any, timeout: float | None = None, **_: Any) -> "_ResponsesToOne":
+        copied = type(request)()
+        copied.CopyFrom(request)
+        find = functools.partial(self._handler, method)
+        stream = _ResponsesToOne(copied, find, method, self._server, _Call(timeout))
+        self._keep(stream)
+        return stream
+
+    def _keep(self, stream: "_Responses") -> None:
+        """Have `close` end it, until it ends."""
+        self._streams.add(stream)
+        stream.task.add_done_callback(lambda _: self._streams.discard(stream))
+
+    def _handler(self, method: str) -> Any:
         """The method's handler. Raises: AioRpcError."""
         if not self._server.serving:
             raise _error(grpc.StatusCode.UNAVAILABLE, f"nothing is served at {self._server.address}")
-        handler = await self._server.handler(method, metadata or ())
+        handler = self._server.handler(method)
         if handler is None:
             raise _error(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
         return handler
@@ -184,8 +196,9 @@ class InProcessChannel(aio.Channel):
         return states.READY if self._server.serving else states.TRANSIENT_FAILURE
 
     async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
-        """Not offered: nothing breaks between the two."""
-        raise NotImplementedError
+        """Return once calls are taken, or no more, unlike then."""
+        while self.get_state() == last_observed_state:
+            await self._server.until_changed()
 
     async def channel_ready(self) -> None:
         """Return: there is nothing to connect."""
@@ -234,32 +247,33 @@ class _Call:
         return _error(grpc.StatusCode.UNKNOWN, f"Unexpected {type(error)}: {error}")
 
 
-class _Stream:
-    """A call with streams both ways: the caller's end. Its handler runs in a task."""
+class _Responses:
+    """A call with a stream of responses: the caller's end. Its handler, which `find` returns, runs in a task."""
 
-    def __init__(self, serialize: Callable[[Any], bytes], find: Callable[[], Awaitable[Any]], method: str) -> None:
-        self._serialize = serialize
-        self._requests: asyncio.Queue[bytes] = asyncio.Queue(UNREAD_REQUESTS)
+    def __init__(self, find: Callable[[], Any], method: str, call: _Call) -> None:
         self._responses: collections.deque[Any] = collections.deque()
         # Set when there is a response, or the call has ended.
         self._readable = asyncio.Event()
         self._ended = False
         self._error: aio.AioRpcError | None = None
-        self.task = asyncio.create_task(self._run(find, method))
+        self.task = asyncio.create_task(self._run(find, method, call))
         # Not in the task, which does nothing at all where it is cancelled before it begins.
         self.task.add_done_callback(self._on_end)
 
-    async def _run(self, find: Callable[[], Awaitable[Any]], method: str) -> None:
+    async def _run(self, find: Callable[[], Any], method: str, call: _Call) -> None:
         try:
-            handler = await find()
+            handler = find()
         except aio.AioRpcError as error:
             self._error = error
             return
-        call = _StreamCall(self)
         try:
-            await handler.stream_stream(self._read_requests(handler.request_deserializer), call)
+            await self._answer(handler, call)
         except Exception as error:
             self._error = self._error or call.status_of(method, error)
+
+    async def _answer(self, handler: Any, call: _Call) -> None:
+        """Have the handler respond, to the end of the call."""
+        raise NotImplementedError
 
     def _on_end(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
@@ -267,16 +281,71 @@ class _Stream:
         self._ended = True
         self._readable.set()
 
+    def respond(self, response: Any) -> None:
+        """Add a response."""
+        self._responses.append(response)
+        self._readable.set()
+
+    async def read(self) -> Any:
+        """The next response, `aio.EOF` after the last. The call ends with a reader that is cancelled.
+
+        Raises: AioRpcError.
+        """
+        while not self._responses:
+            if self._ended:
+                if self._error is not None:
+                    raise self._error
+                return aio.EOF
+            self._readable.clear()
+            try:
+                await self._readable.wait()
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+        return self._responses.popleft()
+
+    def cancel(self) -> bool:
+        """End the call; whether it was under way."""
+        return self.task.cancel()
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Have this called when the call has ended."""
+        self.task.add_done_callback(callback)
+
+
+class _ResponsesToOne(_Responses):
+    """A call with one request and a stream of responses."""
+
+    def __init__(
+        self, request: Any, find: Callable[[], Any], method: str, server: InProcessServer, call: _Call
+    ) -> None:
+        self._request = request
+        self._server = server
+        super().__init__(find, method, call)
+
+    async def _answer(self, handler: Any, call: _Call) -> None:
+        with self._server.under_way(call):
+            async with call.limit, contextlib.aclosing(handler.unary_stream(self._request, call)) as responses:
+                async for response in responses:
+                    self.respond(response)
+
+
+class _Stream(_Responses):
+    """A call with streams both ways."""
+
+    def __init__(self, serialize: Callable[[Any], bytes], find: Callable[[], Any], method: str) -> None:
+        self._serialize = serialize
+        self._requests: asyncio.Queue[bytes] = asyncio.Queue(UNREAD_REQUESTS)
+        super().__init__(find, method, _StreamCall(self))
+
+    async def _answer(self, handler: Any, call: _Call) -> None:
+        await handler.stream_stream(self._read_requests(handler.request_deserializer), call)
+
     async def _read_requests(self, decode: Callable[[bytes], Any]) -> AsyncIterator[Any]:
         while True:
             yield decode(await self._requests.get())
             # Many may be there, each with a megabyte to apply: others have their turn between them.
             await asyncio.sleep(0)
-
-    def respond(self, response: Any) -> None:
-        """Add a response."""
-        self._responses.append(response)
-        self._readable.set()
 
     def abort(self, error: aio.AioRpcError) -> None:
         """End the call by this; the handler is cancelled, unless it is the one that aborts."""
@@ -289,25 +358,6 @@ class _Stream:
         if self.task.done():
             raise asyncio.InvalidStateError("RPC already finished.")
         await self._requests.put(self._serialize(message))
-
-    async def read(self) -> Any:
-        """The next response, `aio.EOF` after the last. Raises: AioRpcError."""
-        while not self._responses:
-            if self._ended:
-                if self._error is not None:
-                    raise self._error
-                return aio.EOF
-            self._readable.clear()
-            await self._readable.wait()
-        return self._responses.popleft()
-
-    def cancel(self) -> bool:
-        """End the call; whether it was under way."""
-        return self.task.cancel()
-
-    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        """Have this called when the call has ended."""
-        self.task.add_done_callback(callback)
 
 
 class _StreamCall(_Call):

@@ -40,18 +40,18 @@ def test_without_a_file_everything_runs_on_one_machine() -> None:
 @pytest.mark.parametrize(
     ("text", "processors", "expected"),
     [
-        ("", 4, [True, True, False]),
+        ("", 4, [True, True, True]),
         ("", 5, [False, False, False]),
-        ("phases: {score: {localReplicas: 2}}", 4, [True, False, False]),
-        ("phases: {local: InProcess}", 64, [True, True, False]),
+        ("phases: {score: {localReplicas: 2}}", 4, [True, False, True]),
+        ("phases: {bind: {localReplicas: 2}}", 4, [True, True, False]),
+        ("phases: {local: InProcess}", 64, [True, True, True]),
         ("phases: {local: Children}", 1, [False, False, False]),
     ],
-    ids=["few-processors", "many-processors", "several-replicas", "in-process", "children"],
+    ids=["few-processors", "many-processors", "several-of-score", "several-of-bind", "in-process", "children"],
 )
 def test_what_runs_in_the_frontends_process(
     monkeypatch: pytest.MonkeyPatch, text: str, processors: int, expected: list[bool]
 ) -> None:
-    """Bind never does: it has the credentials to write."""
     monkeypatch.setattr("trireme_kube.componentbase.processors.usable", lambda: processors)
     phases = _parse(text).phases
     assert [phases.in_process(name) for name in trireme_configuration.PHASES] == expected

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.virtual_time import on_virtual_time
 from trireme.frontend.phase_clients import endpoints, fallback
 from trireme_kube.componentbase import supervision
 
@@ -114,8 +115,10 @@ async def test_why_an_endpoint_cannot_be_found_is_in_the_log(caplog: pytest.LogC
 async def test_a_full_disk_ends_nothing() -> None:
     now, fails = [0.0], True
     own: Any = Own()
+    tried: list[float] = []
 
     def make() -> Any:
+        tried.append(now[0])
         if fails:
             raise OSError(28, "No space left on device")
         return own
@@ -129,6 +132,7 @@ async def test_a_full_disk_ends_nothing() -> None:
     now[0] = 10.0
     await standing_in._start_or_stop_local_phases()
     assert standing_in.active
+    assert tried == [5.0, 10.0], "after a failure the wait begins anew"
 
 
 @pytest.mark.slow
@@ -173,4 +177,38 @@ async def test_it_ends_if_its_phases_are_not_restarted_any_more() -> None:
     with pytest.raises(ExceptionGroup) as raised:
         await running
     assert [ended.name for ended in supervision.ended_tasks(raised.value)] == ["own filter"]
+    assert own.story == ["started", "stopped"]
+
+
+class SlowToEnd(Own):
+    """Local phases whose supervision ends only when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cancelled = asyncio.Event()
+
+    async def restart_ended(self, restarted: Callable[[], None]) -> None:
+        """Wait to be cancelled, and then for the test."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+            await self.ending.wait()
+
+
+@on_virtual_time
+async def test_a_fallback_that_is_ending_is_stopped_though_the_frontend_stops_meanwhile() -> None:
+    """A bind in this process would write on while the Lease is released."""
+    phase, own = Phase(), SlowToEnd()
+    standing_in = _fallback(phase, own, 0.0, asyncio.get_running_loop().time)
+    standing_in.set_endpoints(["far:1"])
+    running = asyncio.create_task(standing_in.run())
+    async with asyncio.timeout(60):
+        while not standing_in.active:
+            await asyncio.sleep(0.1)
+        phase.answers = ["far:1"]
+        await own.cancelled.wait()
+    running.cancel()
+    own.ending.set()
+    await asyncio.wait({running})
     assert own.story == ["started", "stopped"]

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from tests.helpers.config_starts import Desk
+from tests.helpers.virtual_time import on_virtual_time
+from trireme.bind import process
 from trireme.frontend.phase_clients import forker_client, local_phases
+from trireme.rpc import dialing
+from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2
 
 _COMMON = ["-v=0", "--logging-format=text"]
 _BIND = [
@@ -164,5 +168,77 @@ def test_phases_without_endpoints_are_started_here_and_others_where_theirs_are_a
         assert (made.counts, list(made.in_process)) == ({"filter": 3, "bind": 1}, [])
         assert (other.counts, list(other.in_process)) == ({"score": 2}, [])
     else:
-        assert (made.counts, list(made.in_process)) == ({"bind": 1}, ["filter"])
+        assert (made.counts, list(made.in_process)) == ({}, ["filter", "bind"])
         assert (other.counts, list(other.in_process)) == ({}, ["score"])
+
+
+class HangingWriter:
+    """An API server that takes writes and does not answer."""
+
+    def __init__(self, _api: Any) -> None:
+        self.hanging = 0
+
+    async def bind(self, *_: Any) -> None:
+        await self._hang()
+
+    async def patch_pod_status(self, *_: Any) -> None:
+        await self._hang()
+
+    async def _hang(self) -> None:
+        self.hanging += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.hanging -= 1
+
+
+@pytest.mark.parametrize("callers", ["wait", "are gone"])
+@on_virtual_time
+async def test_a_bind_in_this_process_whose_writes_hang_ends_as_soon_as_a_child(
+    monkeypatch: pytest.MonkeyPatch, callers: str
+) -> None:
+    """A frontend that ends later than its pod's grace is killed, and leaves its Lease to run out."""
+    writers: list[HangingWriter] = []
+
+    def make_writer(api: Any) -> HangingWriter:
+        writers.append(HangingWriter(api))
+        return writers[-1]
+
+    monkeypatch.setattr(process, "Writer", make_writer)
+    flags = ("--leader-elect=false", "--master=http://127.0.0.1:1")
+    local = local_phases.LocalPhases({"bind": flags}, {}, in_process=("bind",))
+    await local.start()
+    (address,) = local.addresses("bind")
+    channel = dialing.Dialer().channel(address, (), 0)
+    stub: Any = bind_phase_pb2_grpc.BindPhaseStub(channel)
+    profile = snapshot_pb2.Profile(scheduler_name="default-scheduler")
+    bind = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_BIND)
+    bind.plugins.add(name="DefaultBinder")
+    fence = cycle_pb2.Fence(epoch=1, lease_valid_ms=60_000)
+    await stub.Fence(
+        bind_phase_pb2.FenceRequest(
+            fence=fence, config_hash=1, configuration=snapshot_pb2.Configuration(profiles=[profile])
+        )
+    )
+    cycle = cycle_pb2.Cycle(fence=fence, config_hash=1, profile="default-scheduler")
+    pod = cycle_pb2.PodIdentity(namespace="default", name="a", uid="u")
+    item = bind_pb2.BindItem(pod=pod, node_name="n")
+    action = bind_pb2.Action(pod=pod, nominate=bind_pb2.Nominate(node_name="n"))
+    calls = [
+        stub.Bind(bind_pb2.BindRequest(cycle=cycle, items=[item]), timeout=3600),
+        stub.Apply(bind_phase_pb2.ApplyRequest(fence=fence, actions=[action]), timeout=3600),
+    ]
+    for call in calls:
+        await call.read()
+    (writer,) = writers
+    assert writer.hanging == 2
+    if callers == "are gone":
+        for call in calls:
+            call.cancel()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await local.stop()
+    assert loop.time() - began <= local_phases.STOP_SECONDS
+    assert writer.hanging == 0, "something may be written after the Lease is released"
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    await channel.close()

@@ -59,6 +59,26 @@ class Service:
             self.ends.append("cleaned up")
             raise
 
+    async def count(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        """Answer numbers up to that of the request, after "word:", and do what the word says."""
+        word, _, number = request.value.partition(":")
+        self.remaining = context.time_remaining()
+        try:
+            for each in range(int(number)):
+                yield StringValue(value=str(each))
+            match word:
+                case "abort":
+                    await context.abort(Code.FAILED_PRECONDITION, "not now", (("reason", "tired"),))
+                case "raise":
+                    raise ValueError("oh")
+                case "hang":
+                    await asyncio.Event().wait()
+                case "wait":
+                    await self.reads.wait()
+                    yield request
+        finally:
+            self.ends.append(word)
+
     async def converse(self, requests: AsyncIterator[bytes], context: Any) -> None:
         try:
             async for request in requests:
@@ -84,6 +104,7 @@ def _server(service: Service) -> in_process.InProcessServer:
     server = in_process.InProcessServer("s")
     handlers = {
         "Unary": grpc.unary_unary_rpc_method_handler(service.unary),
+        "Count": grpc.unary_stream_rpc_method_handler(service.count),
         "Converse": grpc.stream_stream_rpc_method_handler(service.converse, request_deserializer=bytes),
     }
     server.add(lambda added_to: added_to.add_registered_method_handlers("s", handlers))
@@ -101,6 +122,11 @@ async def _dialled() -> AsyncIterator[tuple[channels.DrainingChannel, Service, i
         yield channel, service, server
     finally:
         await channel.close()
+
+
+def _count(channel: channels.DrainingChannel, text: str, timeout: float | None = None) -> Any:
+    call = channel.unary_stream("/s/Count", response_deserializer=StringValue.FromString)
+    return call(StringValue(value=text), timeout=timeout)
 
 
 def _converse(channel: channels.DrainingChannel) -> Any:
@@ -217,6 +243,120 @@ async def test_a_server_that_stops_waits_for_a_handler_that_cleans_up(deadline: 
         assert code is (Code.UNAVAILABLE if deadline > 1 else Code.DEADLINE_EXCEEDED)
 
 
+async def test_the_responses_to_one_request_are_read_in_order() -> None:
+    async with _dialled() as (channel, service, _):
+        assert [each.value async for each in _count(channel, "end:3", timeout=20)] == ["0", "1", "2"]
+        assert service.ends == ["end"]
+        assert service.remaining is not None
+        assert 19 < service.remaining <= 20
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("abort:1", (Code.FAILED_PRECONDITION, "not now")),
+        ("raise:1", (Code.UNKNOWN, "Unexpected <class 'ValueError'>: oh")),
+        ("hang:1", (Code.DEADLINE_EXCEEDED, "Deadline Exceeded")),
+    ],
+    ids=["abort", "raise", "deadline"],
+)
+async def test_responses_before_a_failure_are_read_first(text: str, expected: tuple[Code, str]) -> None:
+    async with _dialled() as (channel, service, _):
+        call = _count(channel, text, timeout=0.02)
+        assert (await call.read()).value == "0"
+        assert await _status(call.read()) == expected
+        assert service.ends == [text.partition(":")[0]]
+
+
+async def test_an_unknown_method_with_responses_is_a_status() -> None:
+    async with _dialled() as (channel, _, _):
+        call = channel.unary_stream("/s/Nothing", response_deserializer=StringValue.FromString)
+        assert (await _status(call(StringValue()).read()))[0] is Code.UNIMPLEMENTED
+
+
+async def test_a_request_that_its_caller_changes_later_is_as_it_was() -> None:
+    """The caller changes it for its next call, while work that this one began goes on."""
+    async with _dialled() as (channel, service, _):
+        message = StringValue(value="wait:1")
+        call = channel.unary_stream("/s/Count", response_deserializer=StringValue.FromString)(message)
+        assert (await call.read()).value == "0"
+        message.value = "changed"
+        service.reads.set()
+        assert (await call.read()).value == "wait:1"
+
+
+@pytest.mark.parametrize("end", ["the-reader", "the-call", "the-channel"])
+async def test_the_handler_with_responses_ends_with(end: str) -> None:
+    async with _dialled() as (channel, service, _):
+        call = _count(channel, "hang:1")
+        await call.read()
+        reading = asyncio.create_task(call.read())
+        await asyncio.sleep(0)
+        if end == "the-reader":
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            await asyncio.sleep(0)
+        else:
+            if end == "the-call":
+                call.cancel()
+            else:
+                await channel.close()
+            assert (await _status(reading))[0] is Code.CANCELLED
+        assert service.ends == ["hang"]
+
+
+@pytest.mark.parametrize("grace", [20.0, 0.0], ids=["in-time", "too-late"])
+async def test_a_server_that_stops_waits_for_responses(grace: float) -> None:
+    async with _dialled() as (channel, service, server):
+        call = _count(channel, "wait:0")
+        reading = asyncio.create_task(call.read())
+        await asyncio.sleep(0.01)
+        stopping = asyncio.create_task(server.stop(grace))
+        await asyncio.sleep(0.01)
+        assert stopping.done() is (grace == 0)
+        if grace:
+            service.reads.set()
+            assert (await reading).value == "wait:0"
+        else:
+            assert await _status(reading) == (Code.UNAVAILABLE, "Server shutting down")
+        await stopping
+        assert service.ends == ["wait"]
+
+
+async def test_a_server_whose_stop_is_cancelled_ends_its_calls_at_once() -> None:
+    """What serves in this process has no other end: a PreBind would write on while the Lease is released."""
+    async with _dialled() as (channel, service, server):
+        reading = asyncio.create_task(_count(channel, "hang:0").read())
+        await asyncio.sleep(0.01)
+        stopping = asyncio.create_task(server.stop(20))
+        await asyncio.sleep(0)
+        stopping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopping
+        assert service.ends == ["hang"]
+        assert await _status(reading) == (Code.UNAVAILABLE, "Server shutting down")
+
+
+async def test_who_calls_learns_that_calls_are_taken_no_more() -> None:
+    """Bind's client announces its leadership again to one that is started again."""
+    states = grpc.ChannelConnectivity
+    async with _dialled() as (channel, _, server):
+        assert channel.get_state() is states.READY
+        await channel.wait_for_state_change(states.TRANSIENT_FAILURE)
+        for change, state in ((server.stop(0), states.TRANSIENT_FAILURE), (None, states.READY)):
+            waiting = asyncio.create_task(channel.wait_for_state_change(channel.get_state()))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            if change is None:
+                server.start()
+            else:
+                await change
+            async with asyncio.timeout(20):
+                await waiting
+            assert channel.get_state() is state
+
+
 async def test_both_sides_of_a_stream_read_what_the_other_writes_in_order() -> None:
     async with _dialled() as (channel, _, _):
         call = _converse(channel)
@@ -305,3 +445,24 @@ async def test_the_span_of_a_call_is_a_child_of_its_callers() -> None:
                 await channel.unary_unary("/s/Unary")(StringValue(value="x"))
     (span,) = recorder.spans
     assert (span.name, span.parent_id, span.context.trace_id) == ("s/Unary", 0xB, 0xA)
+
+
+async def test_a_handler_knows_that_the_trace_of_its_caller_is_not_sampled() -> None:
+    """It calls plugins, which must not begin traces of their own."""
+    known: list[trace_context.TraceContext | None] = []
+    caller = trace_context.TraceContext(0xA, 0xB, False)
+
+    async def unary(request: StringValue, context: Any) -> StringValue:
+        known.append(trace_context.current.get())
+        return request
+
+    server = in_process.InProcessServer("s")
+    handlers = {"Unary": grpc.unary_unary_rpc_method_handler(unary)}
+    server.add(lambda added_to: added_to.add_registered_method_handlers("s", handlers))
+    server.start()
+    with recorded_spans.recorded() as recorder:
+        connection = dialing.Dialer().open(server.address, ())
+        with trace_context.use(caller):
+            await connection.channel.unary_unary("/s/Unary")(StringValue(value="x"))
+        await connection.close()
+    assert (known, recorder.spans) == ([caller], [])

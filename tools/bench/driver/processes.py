@@ -1,8 +1,8 @@
 """What a scheduler costs: processor time and memory of its processes and their children, read from /proc.
 
-Sampled from outside while it runs, because a scheduler under test is not asked to count itself. A process that ends
-keeps its last sample, so a child that was replaced still counts. Times are the kernel's, in ticks of 10 ms: fine for
-thousands of pods, and not for one.
+Sampled from outside while it runs, because a scheduler under test is not asked to count itself. The time of a process
+that ended still counts, so a child that was replaced was not free; its memory is not used any more. Times are the
+kernel's, in ticks of 10 ms: fine for thousands of pods, and not for one.
 """
 
 from __future__ import annotations
@@ -40,17 +40,19 @@ class ProcessTree:
         self._samples: dict[int, Sample] = {}
 
     def sample(self) -> Mapping[int, Sample]:
-        """Reads every process of the tree again; those that ended keep what they had."""
+        """Reads every process of the tree again; those that ended keep their time."""
         parents = self._parents()
         grown = self._descend
         while grown:  # a child may be listed before its parent is known
             found = {pid for pid, parent in parents.items() if parent in self._known} - self._known
             self._known |= found
             grown = bool(found)
-        for pid in self._known & parents.keys():
+        for pid in self._known:
             sample = self._read(pid)
             if sample is not None:
                 self._samples[pid] = sample
+            elif pid in self._samples:
+                self._samples[pid] = dataclasses.replace(self._samples[pid], pss_mb=0.0)
         return dict(self._samples)
 
     def cpu_s(self) -> float:
@@ -75,7 +77,7 @@ class ProcessTree:
         except OSError:
             return None
         pss = next((int(line.split()[1]) for line in memory.splitlines() if line.startswith("Pss:")), None)
-        if not fields or pss is None:  # a zombie has no memory any more: what it last had counts
+        if not fields or pss is None:  # a zombie has no memory any more
             return None
         return Sample(label(command), (int(fields[11]) + int(fields[12])) * TICK, pss / 1024)
 

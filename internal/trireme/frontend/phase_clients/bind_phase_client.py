@@ -421,6 +421,7 @@ class BindPhaseClient:
         link.in_flight += 1
         answered = False
         delay = RETRY_SECONDS
+        answers: Any = None
         try:
             answers = call(link.stub)
             while True:
@@ -443,6 +444,8 @@ class BindPhaseClient:
             answered = False
         finally:
             link.in_flight -= 1
+            if answers is not None:
+                answers.cancel()
         if not answered:  # a replica that ends without a result is not called again at once
             await asyncio.sleep(delay)
 

@@ -110,10 +110,12 @@ class Fallback:
             await self._start_or_stop_local_phases()
 
     async def _stop_local_phases(self, ended: tuple[local_phases.LocalPhases, asyncio.Task[None]]) -> None:
-        """End the local phases that are no endpoints any more."""
+        """End the local phases that are no endpoints any more, even if this is cancelled meanwhile."""
         local, restarting = ended
-        await self._supervisor.stop(restarting)
-        await local.stop()
+        try:
+            await self._supervisor.stop(restarting)
+        finally:
+            await local.stop()
 
     async def _start_or_stop_local_phases(self) -> None:
         """Start replicas of this phase here if no configured one has answered for long enough; stop them once one does.

@@ -4,8 +4,8 @@ The processes are ordinary ones on Unix sockets, forks of the forker (`rpc.forke
 this module knows that they are child processes. Their sockets are in a folder that only this user can enter, and they
 end with the frontend, however it ends.
 
-In the frontend's own process filter and score are the same services, called without a socket (`rpc.in_process`). On few
-processors a call to a child costs more than most of what it computes: `phases.local` is read by
+In the frontend's own process phases are the same services, called without a socket (`rpc.in_process`). On few
+processors a call to a child costs more than most of what it does: `phases.local` is read by
 `trireme_configuration.Phases.in_process`.
 
 Tests: tests/unit/frontend/test_local_phases.py, tests/unit/frontend/test_forker_client.py,
@@ -37,6 +37,12 @@ log = logging.getLogger(__name__)
 RESTART_SECONDS = 0.2
 MAX_RESTART_SECONDS = 10.0
 STOP_SECONDS = 10.0
+"""How long a phase may take to end. Then a child is killed; one in this process has cancelled what is under way."""
+
+CALLS_SECONDS = 5.0
+"""How much of that calls have in this process. Writes that outlast their calls have the rest.
+
+Also change: internal/trireme/bind/process.py (the rest)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +137,11 @@ class LocalPhase:
 
 
 class InProcessPhase:
-    """Filter or score, served in this process."""
+    """A phase that is served in this process. `arguments` are the flags that a process of its own would get."""
 
-    def __init__(self, phase: str) -> None:
+    def __init__(self, phase: str, arguments: Sequence[str]) -> None:
         self.name = f"{phase}-0"
+        self._arguments = arguments
         self._module = phase_modules.PROCESSES[phase]
         self._server = in_process.InProcessServer(self.name)
         self.address = self._server.address
@@ -150,22 +157,24 @@ class InProcessPhase:
         """Nothing goes on ahead of `start`."""
 
     async def start(self) -> None:
-        """Serve it."""
-        # It loads NumPy; the frontend has other work meanwhile.
+        """Serve it. Raises: LocalPhaseError."""
+        # Filter and score load NumPy; the frontend has other work meanwhile.
         if self._module not in sys.modules:
             await asyncio.to_thread(importlib.import_module, self._module)
-        from trireme.phases import freed_memory, phase_process, process_flags
+        from trireme.phases import freed_memory
 
         freed_memory.keep_for_next_call()
         async with contextlib.AsyncExitStack() as stack:
-            serving = phase_process.open_services(
-                sys.modules[self._module].PHASE, process_flags.ProcessFlags(), None, self._supervisor
-            )
-            for service in await stack.enter_async_context(serving):
+            try:
+                serving = sys.modules[self._module].open_services(self._arguments, self._supervisor)
+                services = await stack.enter_async_context(serving)
+            except ValueError as error:  # it names the flag, the file or the field at fault
+                raise forker_client.LocalPhaseError(f"{self.name} cannot be started: {error}") from error
+            for service in services:
                 self._server.add(service.add_to)
                 stack.callback(service.end_streams)
             self._server.start()
-            stack.push_async_callback(self._server.stop, STOP_SECONDS)
+            stack.push_async_callback(self._server.stop, CALLS_SECONDS)
             self._serving = stack.pop_all()
 
     async def keep_running(self, restarted: Callable[[], None]) -> None:
@@ -213,7 +222,7 @@ class LocalPhases:
             ]
             for phase, count in counts.items()
         }
-        self._by_phase |= {phase: [InProcessPhase(phase)] for phase in in_process}
+        self._by_phase |= {phase: [InProcessPhase(phase, arguments.get(phase, ()))] for phase in in_process}
 
     def statistics(self) -> list[LocalPhaseStatistics]:
         """The state of each."""

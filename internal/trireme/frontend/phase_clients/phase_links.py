@@ -1,5 +1,7 @@
 """The links to the replicas of all three phases, and of insight where it runs.
 
+Also change: internal/trireme/config/service_tls.py (its fields).
+
 Tests: tests/unit/frontend/test_phase_links.py, tests/contract/test_endpoints_that_change.py.
 """
 

@@ -371,7 +371,7 @@ class ReplicaLink:
 
     def _has_been_silent(self, seconds: float) -> bool:
         """Whether it has been unheard for longer than this, while something waits for its acknowledgement."""
-        return bool(self._unheard_since) and self.silent_for > seconds
+        return self.silent_for > seconds  # which is 0 where nothing waits
 
     def _forget_stream_state(self) -> None:
         """Reset everything known of a stream that has ended."""
