@@ -2,6 +2,8 @@
 
 A configuration may be checked on another machine than the one that it is for, so a missing file is no problem.
 
+Also change: internal/trireme/config/service_tls.py (its fields).
+
 Tests: tests/unit/cli/test_config_command.py.
 """
 

@@ -3,6 +3,8 @@
 Also change: internal/trireme/config/trireme_configuration.py, deploy/chart/templates/_helpers.tpl,
 deploy/chart/templates/_plugins.tpl,
 internal/trireme/config/remote_plugin_settings.py (fields of TriremeConfiguration).
+Also change: internal/trireme/frontend/phase_configuration.py, internal/trireme/frontend/phase_clients/phase_links.py,
+internal/trireme/rpc/dialing.py, internal/trireme/cli/named_files.py (who reads the fields).
 
 Tests: tests/unit/config/test_trireme_configuration.py.
 """

@@ -8,9 +8,9 @@ Also change: protos/trireme/v1/scheduler_status.proto (the messages).
 import functools
 from collections.abc import Iterator
 
-from trireme.config import commandline, profile_differences
+from trireme.config import commandline
 from trireme.framework import release
-from trireme.frontend.serving import scheduler_explanation
+from trireme.frontend.serving import profile_differences, scheduler_explanation
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.v1 import cycle_pb2, scheduler_status_pb2
 from trireme_kube.componentbase.metrics.instruments import Histogram

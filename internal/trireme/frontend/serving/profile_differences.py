@@ -1,6 +1,6 @@
 """How a profile differs from the default one: what an administrator wants to know of it in a line.
 
-Tests: tests/unit/config/test_profile_differences.py.
+Tests: tests/unit/frontend/test_profile_differences.py.
 """
 
 from collections.abc import Sequence

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.helpers.config_starts import HEADER, feature_gates
-from trireme.config import loading, profile_differences, profiles
-from trireme.config.profile_differences import ProfileDifferences
+from trireme.config import loading, profiles
 from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec
+from trireme.frontend.serving import profile_differences
+from trireme.frontend.serving.profile_differences import ProfileDifferences
 from trireme.registry.in_tree import IN_TREE
 
 REGISTRY = IN_TREE.with_remote([PluginSpec("Remote", frozenset({ExtensionPoint.FILTER}), remote=True)])
