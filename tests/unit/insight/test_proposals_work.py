@@ -153,7 +153,7 @@ async def _differences(cluster: Cluster, seen: Counter[str]) -> list[str]:
     [
         ("taints", {"tolerate_taints"}),
         ("requests", {"lower_request"}),
-        ("constraints", {"drop_constraint", "label_node"}),
+        ("constraints", {"drop_constraint"}),
         ("pods", {"add_node", "delete_pods"}),
     ],
 )

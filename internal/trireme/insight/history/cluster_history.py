@@ -3,7 +3,10 @@
 A copy shares what does not change, and saves what does; a past generation is the last copy before it with the deltas
 from there on. The oldest copies go when the memory of all exceeds its bound.
 
-Tests: tests/unit/insight/history/test_decision_explanations.py, tests/security/test_console_http.py.
+Also change: docs/explain.md (how much it remembers).
+
+Tests: tests/unit/insight/history/test_cluster_history.py,
+tests/unit/insight/history/test_decision_explanations.py.
 """
 
 import asyncio
@@ -60,11 +63,15 @@ class Plugins:
 
 @dataclass(slots=True)
 class Span:
-    """A copy of the cluster, and the deltas after it. `era` grows with each full sync: generations begin anew."""
+    """A copy of the cluster, and the deltas after it. `era` grows with each full sync: generations begin anew.
+
+    `continues`: the deltas of the span before lead to this copy.
+    """
 
     era: int
     plugins: Plugins
     base: snapshot.Snapshot
+    continues: bool
     deltas: list[snapshot_pb2.Delta] = field(default_factory=list)
     size: int = 0
     pods: int = 0
@@ -137,7 +144,7 @@ class ClusterHistory:
     def _begin_span(self, plugins: Plugins) -> None:
         """Copy the cluster, and drop the oldest copies if all together are too large."""
         base = _copy(self._cluster.snap)
-        self._current = Span(self.era, plugins, base, size=_size_of(base))
+        self._current = Span(self.era, plugins, base, continues=self._current is not None, size=_size_of(base))
         self._spans.append(self._current)
         dropped = False
         while len(self._spans) > 1 and self.nbytes > self._max_bytes:
@@ -150,11 +157,9 @@ class ClusterHistory:
         """The names of all nodes and placed pods of the remembered clusters."""
         nodes: set[str] = set()
         pods: set[str] = set()
-        era = None
-        for span in self._spans:
-            if span.era != era:
-                # Those of later copies of the era are in the deltas between.
-                era = span.era
+        for position, span in enumerate(self._spans):
+            # Otherwise the deltas of the span before have them.
+            if position == 0 or not span.continues:
                 nodes.update(span.base.nodes.slot_of_name)
                 pods.update(span.base.pods.names)
             for delta in span.deltas:

@@ -5,6 +5,7 @@ the next deltas bring pods of the class on these slots, and the first such pod i
 placed. Nominated pods and preemptors are named by the decisions themselves.
 
 Also change: protos/trireme/v1/decision.proto (the messages).
+Also change: docs/explain.md (how much it remembers).
 
 Tests: tests/unit/insight/history/test_decision_explanations.py.
 """

@@ -23,13 +23,9 @@ class Memory:
     """Follows one observed cluster; `take` gets each message once the cluster has it."""
 
     def __init__(
-        self,
-        cluster: observed_cluster.ObservedCluster,
-        *,
-        now_ns: Callable[[], int] = clocks.wall_ns,
-        max_bytes: int = cluster_history.MAX_BYTES,
+        self, cluster: observed_cluster.ObservedCluster, *, now_ns: Callable[[], int] = clocks.wall_ns
     ) -> None:
-        self.clusters = cluster_history.ClusterHistory(cluster, max_bytes=max_bytes)
+        self.clusters = cluster_history.ClusterHistory(cluster)
         self.decisions = decision_history.DecisionHistory(cluster, self.clusters)
         self._now_ns = now_ns
 
@@ -81,19 +77,14 @@ def remote_plugins_at(configuration: snapshot_pb2.Configuration, points: Points)
     return out
 
 
-def without_remote_plugins(
-    configuration: snapshot_pb2.Configuration, keep: Points = frozenset()
-) -> snapshot_pb2.Configuration:
-    """The configuration without remote plugins, but at the points to keep."""
+def without_remote_plugins(configuration: snapshot_pb2.Configuration) -> snapshot_pb2.Configuration:
+    """The configuration without remote plugins."""
     names = {plugin.name for plugin in configuration.remote_plugins}
     out = snapshot_pb2.Configuration()
     out.CopyFrom(configuration)
-    if not keep:
-        del out.remote_plugins[:]
+    del out.remote_plugins[:]
     for profile in out.profiles:
         for point in profile.plugin_sets:
-            if point.extension_point in keep:
-                continue
             kept = [entry for entry in point.plugins if entry.name not in names]
             del point.plugins[:]
             point.plugins.extend(kept)
