@@ -10,6 +10,7 @@ Tests: tests/unit/apimachinery/test_golang.py, tests/unit/apimachinery/test_decl
 tests/unit/componentbase/cli/test_flag_declarations.py.
 """
 
+import decimal
 import math
 import re
 import struct
@@ -184,6 +185,12 @@ def quote(text: str) -> str:
     return "".join(out)
 
 
+def quote_rune(char: str) -> str:
+    """A quoted character, as `%q` prints it."""
+    inner = {"'": "\\'", '"': '"'}.get(char) or quote(char)[1:-1]
+    return f"'{inner}'"
+
+
 def printable(text: str) -> str:
     """The text as it is, or, where it would steer a terminal, with escapes as in `quote`."""
     return text if text.isprintable() else quote(text)[1:-1]
@@ -214,13 +221,12 @@ def _round_to_float32(value: float) -> float:
 
 def _shortest_digits(value: float, bits: int) -> tuple[str, int]:
     """The fewest digits that read back as the value, and the decimal exponent of the first."""
-    text = ""
-    for precision in range(17 if bits == 64 else 9):
-        text = f"{value:.{precision}e}"
-        if (float(text) if bits == 64 else _round_to_float32(float(text))) == value:
-            break
-    mantissa, _, exponent = text.partition("e")
-    return mantissa.replace(".", "").rstrip("0") or "0", int(exponent)
+    text = repr(float(value))
+    if bits == 32:
+        tries = (f"{value:.{precision}e}" for precision in range(9))
+        text = next((each for each in tries if _round_to_float32(float(each)) == value), f"{value:.8e}")
+    number = decimal.Decimal(text)
+    return "".join(map(str, number.normalize().as_tuple().digits)), number.adjusted()
 
 
 def _fixed_text(digits: str, exponent: int) -> str:
@@ -246,6 +252,8 @@ def format_float(value: float, bits: int = 64) -> str:
     sign = "-" if math.copysign(1, value) < 0 else ""
     if value == 0:
         return sign + "0"
+    if abs(value) < 1e6 and value == int(value):
+        return str(int(value))
     digits, exponent = _shortest_digits(abs(value), bits)
     if exponent < -4 or exponent >= 6:
         return sign + _scientific_text(digits, exponent)

@@ -67,15 +67,6 @@ def parse_first_value(text: str) -> Node:
     return _JSONParser(text).parse_first_value()
 
 
-def _show_character(char: str) -> str:
-    """Format an offending character for messages as Go does."""
-    if char == "'":
-        return "'\\''"
-    if char == '"':
-        return "'\"'"
-    return "'" + golang.quote(char)[1:-1] + "'"
-
-
 def _show_escape(escape: str) -> str:
     """Format a wrong escape sequence for messages as Go does: in backquotes if all of it can be seen."""
     seen = escape.isprintable() and "`" not in escape and " " not in escape
@@ -106,7 +97,7 @@ class _JSONParser:
         """Raise the error for the character at a position, or for the end of the text. Raises: MalformedJSONError."""
         if at >= len(self.text):
             raise MalformedJSONError("unexpected end of JSON input")
-        raise MalformedJSONError(f"invalid character {_show_character(self.text[at])} {context}")
+        raise MalformedJSONError(f"invalid character {golang.quote_rune(self.text[at])} {context}")
 
     def parse_value(self, at: int, depth: int) -> Node:
         """Parse the value that starts at a position; `self.at` is after its end. Raises: MalformedJSONError."""
@@ -175,12 +166,12 @@ class _JSONParser:
         self.at = at + len(word)
         return value
 
-    def _skip_digits(self, at: int, context: str) -> int:
+    def _skip_digits(self, at: int) -> int:
         """Return the position after some digits. Raises: MalformedJSONError if there is none."""
         match = _DIGITS.match(self.text, at)
         end = match.end() if match else at
         if end == at:
-            self.reject_character(at, context)
+            self.reject_character(at, "in numeric literal")
         return end
 
     def _parse_number(self, start: int) -> Number:
@@ -191,14 +182,14 @@ class _JSONParser:
         if self.text[at : at + 1] == "0":
             at += 1
         else:
-            at = self._skip_digits(at, "in numeric literal")
+            at = self._skip_digits(at)
         if self.text[at : at + 1] == ".":
-            at = self._skip_digits(at + 1, "in numeric literal")
+            at = self._skip_digits(at + 1)
         if self.text[at : at + 1] in ("e", "E"):
             at += 1
             if self.text[at : at + 1] in ("+", "-"):
                 at += 1
-            at = self._skip_digits(at, "in numeric literal")
+            at = self._skip_digits(at)
         self.at = at
         return Number(self.text[start:at])
 

@@ -13,9 +13,11 @@ Source: github.com/google/cel-go/common/types.
 
 Also change: internal/trireme/plugins/dynamic_resources/expressions.py,
 internal/trireme/plugins/dynamic_resources/derived_attributes.py,
-internal/trireme_kube/cel/compiler/environment.py (types of CEL).
+internal/trireme_kube/cel/compiler/environment.py, internal/trireme_kube/cel/library/functions.py,
+internal/trireme_kube/cel/interpreter/costs.py (types of CEL).
 
-Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
+Tests: tests/unit/cel/test_values.py, tests/unit/plugins/dynamic_resources/test_expressions.py,
+tests/conformance/test_selectors.py.
 """
 
 import decimal
@@ -25,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trireme_kube.apimachinery import semver
+from trireme_kube.apimachinery import golang, semver
 
 MAX_INT: Final = 2**63 - 1
 MIN_INT: Final = -(2**63)
@@ -190,9 +192,14 @@ def register(kind: type, name: str, identity: Callable[[Any], Any]) -> None:
     _SELECTIVE[kind] = identity
 
 
+def name_of_type(kind: type) -> str:
+    """The name of the type in CEL."""
+    return _NAMES[kind]
+
+
 def type_name(value: Any) -> str:
     """The name of the value's type."""
-    return _NAMES[type(value)]
+    return name_of_type(type(value))
 
 
 def no_such_overload() -> EvaluationError:
@@ -282,7 +289,7 @@ def size(value: Any) -> int | None:
 def is_zero(value: Any) -> bool:
     """Whether it is the zero value of its type."""
     if value is None or type(value) in (bool, int, Uint, float, str, bytes, list, Map):
-        return not value and not (type(value) is float and value != value)
+        return not value
     if isinstance(value, Duration):
         return value.nanos == 0
     if isinstance(value, Optional):
@@ -295,23 +302,8 @@ def value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return go_float(value)
+        return golang.format_float(value)
     return str(int(value)) if isinstance(value, int) else str(value)
-
-
-def go_float(value: float) -> str:
-    """Format a double as Go does: shortest digits, with an exponent from 1e6 on and below 1e-4."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "+Inf" if value > 0 else "-Inf"
-    if value == 0 or 1e-4 <= abs(value) < 1e6:
-        return plain_float(value)
-    sign, digits, _ = decimal.Decimal(repr(value)).as_tuple()
-    text = "".join(map(str, digits)).rstrip("0")
-    power = decimal.Decimal(repr(value)).adjusted()
-    fraction = f".{text[1:]}" if len(text) > 1 else ""
-    return f"{'-' if sign else ''}{text[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 
 def plain_float(value: float) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
 
-from trireme_kube.cel import syntax
+from trireme_kube.cel import syntax, values
 from trireme_kube.cel.compiler import arity_errors, compiler_messages, validation
 from trireme_kube.cel.interpreter import planner, program
 from trireme_kube.cel.library import functions
@@ -45,22 +45,12 @@ _DEVICE: Final = "kubernetes.DRADevice"
 # A type without values.
 _NOTHING: Final = "kubernetes.Nothing"
 _OPAQUE: Final = {
-    "q": "kubernetes.Quantity",
-    "v": "kubernetes.Semver",
-    "n": "net.IP",
-    "c": "net.CIDR",
-    "r": "kubernetes.URL",
-    "f": "kubernetes.NamedFormat",
+    letter: values.name_of_type(kinds[0])
+    for letter, kinds in functions.LETTERS.items()
+    if letter not in functions.LANGUAGE_TYPES
 }
 _SIGNATURES: Final = {
-    "s": "string",
-    "b": "bool",
-    "i": "int",
-    "u": "uint",
-    "d": "double",
-    "y": "bytes",
-    "D": "duration",
-    "S": "timestamp",
+    **functions.LANGUAGE_TYPES,
     "*": "dyn",
     "T": "~T",
     "M": "map<string, list<string>>",

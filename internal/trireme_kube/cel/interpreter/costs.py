@@ -5,6 +5,8 @@ proportion to the length of its arguments. If the overload is unknown, the cost 
 
 Source: k8s.io/apiserver/pkg/cel/library (cost), github.com/google/cel-go (interpreter/runtimecost, ext).
 
+Also change: internal/trireme_kube/cel/values.py (types of CEL).
+
 Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from trireme_kube.apimachinery import golang
 from trireme_kube.cel import values
 from trireme_kube.cel.library import operators, times
 from trireme_kube.cel.values import Duration, EvaluationError, Map, Timestamp, TypeName, Uint
@@ -130,7 +131,7 @@ def _literal_text(value: Any) -> str:
         return f"b{values.quoted(operators.to_string(value))}"
     if isinstance(value, float):
         text = f"{value:.6f}"
-        return text if math.isfinite(value) else values.quoted(values.go_float(value))
+        return text if math.isfinite(value) else values.quoted(golang.format_float(value))
     if isinstance(value, Timestamp):
         return f'timestamp("{times.timestamp_text(value)}")'
     if isinstance(value, Duration):

@@ -5,6 +5,8 @@ here. Overloads have their names in Kubernetes.
 
 Source: k8s.io/apiserver/pkg/cel/environment (the environment of stored expressions), k8s.io/apiserver/pkg/cel/library.
 
+Also change: internal/trireme_kube/cel/values.py (types of CEL).
+
 Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
@@ -66,7 +68,8 @@ LETTERS: Final[dict[str, tuple[type, ...]]] = {
     "r": (urls_.Url,),
     "f": (named_formats.Format,),
 }
-_NAMES: Final = {
+#: Those of the language itself, by their names; the others are Kubernetes'.
+LANGUAGE_TYPES: Final = {
     "b": "bool",
     "i": "int",
     "u": "uint",
@@ -270,7 +273,7 @@ def _network_functions() -> Iterator[tuple[str, Overload]]:
 def _list_functions() -> Iterator[tuple[str, Overload]]:
     """Yield the functions of Kubernetes' list library, and those of strings that share their names."""
     for letter in _ORDERED:
-        name = _NAMES[letter]
+        name = LANGUAGE_TYPES[letter]
         kind = f"L{letter}"
         yield "isSorted", Overload(f"list_{name}_is_sorted_bool", kind, "b", list_functions.is_sorted)
         yield "max", Overload(f"list_{name}_max_{name}", kind, letter, list_functions.greatest)

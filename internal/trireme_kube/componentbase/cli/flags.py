@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme_kube.apimachinery.golang import quote
+from trireme_kube.apimachinery.golang import quote, quote_rune
 from trireme_kube.componentbase.cli.flag_values import FlagType
 
 
@@ -152,7 +152,7 @@ class _CommandLineReader:
             flag = self.letters.get(letter)
             if flag is None:
                 shown = letters[0].encode("utf-8", "surrogateescape")[:1].decode("latin-1")
-                raise FlagError(f"unknown shorthand flag: {_quote_rune(shown)} in -{letters}")
+                raise FlagError(f"unknown shorthand flag: {quote_rune(shown)} in -{letters}")
             following = letters[1:]
             if len(following) > 1 and following[0] == "=":
                 value, following = following[1:], ""
@@ -163,18 +163,9 @@ class _CommandLineReader:
             elif self.rest:
                 value = self.rest.pop(0)
             else:
-                raise FlagError(f"flag needs an argument: {_quote_rune(letter)} in -{letters}")
+                raise FlagError(f"flag needs an argument: {quote_rune(letter)} in -{letters}")
             self._set_flag(flag, value)
             letters = following
-
-
-def _quote_rune(char: str) -> str:
-    """Quote a character as Go's `%q` does."""
-    if char == "'":
-        return "'\\''"
-    if char == '"':
-        return "'\"'"
-    return "'" + quote(char)[1:-1] + "'"
 
 
 def parse(flag_set: FlagSet, arguments: Sequence[str]) -> Parsed:

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -331,18 +331,11 @@ def _quote(text: str) -> str:
 class _BufferedHandler(logging.Handler):
     """Writes at once, or holds back up to so many bytes for so long. An error flushes everything."""
 
-    def __init__(
-        self,
-        stream: TextIO,
-        size: int,
-        seconds: float,
-        later: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
-    ) -> None:
+    def __init__(self, stream: TextIO, size: int, seconds: float) -> None:
         super().__init__()
         self._stream = stream
         self._size = size
         self._seconds = seconds
-        self._later = later
         self._held = io.StringIO()
         self._timer: threading.Timer | None = None
 
@@ -353,7 +346,7 @@ class _BufferedHandler(logging.Handler):
             if self._held.tell() >= self._size:
                 self.flush()
             elif self._timer is None:
-                self._timer = self._later(self._seconds, self.flush)
+                self._timer = threading.Timer(self._seconds, self.flush)
                 self._timer.daemon = True
                 self._timer.start()
         except Exception:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from prometheus_client.core import Metric
 
+from trireme_kube.apimachinery import golang
 from trireme_kube.componentbase.metrics import protobuf_exposition
-from trireme_kube.componentbase.metrics.number_text import number_text
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 PROTOBUF = (
@@ -59,7 +59,9 @@ def text(families: Iterable[Metric]) -> str:
     for family in families:
         lines.append(f"# HELP {family.name} {family.documentation.translate(_HELP_ESCAPES)}")
         lines.append(f"# TYPE {family.name} {family.type}")
-        lines += [f"{each.name}{_labels_text(each.labels)} {number_text(each.value)}" for each in family.samples]
+        lines += [
+            f"{each.name}{_labels_text(each.labels)} {golang.format_float(each.value)}" for each in family.samples
+        ]
     return "\n".join(lines) + "\n" if lines else ""
 
 
@@ -76,10 +78,10 @@ def openmetrics(families: Iterable[Metric]) -> str:
         lines.append(f"# HELP {name} {family.documentation.translate(_LABEL_ESCAPES)}")
         lines.append(f"# TYPE {name} {kind}")
         for sample in family.samples:
-            line = f"{sample.name}{_labels_text(sample.labels)} {number_text(sample.value)}"
+            line = f"{sample.name}{_labels_text(sample.labels)} {golang.format_float(sample.value)}"
             if sample.exemplar is not None:
                 given = sample.exemplar
-                line += f" # {_labels_text(given.labels)} {number_text(given.value)} {given.timestamp:.3f}"
+                line += f" # {_labels_text(given.labels)} {golang.format_float(given.value)} {given.timestamp:.3f}"
             lines.append(line)
     return "\n".join([*lines, "# EOF\n"])
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from prometheus_client.core import Exemplar, Metric
 
-from trireme_kube.componentbase.metrics.number_text import number_text
+from trireme_kube.apimachinery import golang
 
 Values = tuple[str, ...]
 # Returns values by label values, which are a tuple of as many texts as there are labels.
@@ -113,7 +113,7 @@ class Histogram(Instrument):
         super().__init__(name, text, labels, stability)
         self.bounds = tuple(bounds)
         #: The bounds as they are shown.
-        self.bound_texts = (*(number_text(bound) for bound in self.bounds), "+Inf")
+        self.bound_texts = (*(golang.format_float(bound) for bound in self.bounds), "+Inf")
         # One list for each set of label values: a count for each bucket, then the sum of all values.
         self._series: dict[Values, list[float]] = {}
         # The last observation that was given a trace, by label values and bucket.

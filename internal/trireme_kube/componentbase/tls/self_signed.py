@@ -8,7 +8,7 @@ Tests: tests/unit/client/rest/test_credentials.py.
 
 import ipaddress
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -32,10 +32,10 @@ def _alternative_name(text: str) -> x509.GeneralName:
         return x509.DNSName(text)
 
 
-def make_certificate(host: str, alternatives: Sequence[str], now: datetime | None = None) -> tuple[bytes, bytes]:
+def make_certificate(host: str, alternatives: Sequence[str]) -> tuple[bytes, bytes]:
     """A certificate (followed by its authority's) and its private key, in PEM."""
     # Another machine's clock may be behind ours.
-    start = (now or clocks.utc_now()) - timedelta(hours=1)
+    start = clocks.utc_now() - timedelta(hours=1)
     timestamp = int(start.timestamp())
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority_name = _x509_name(f"{host}-ca@{timestamp}")

@@ -7,6 +7,7 @@ means adding a row.
 Also change: internal/trireme_kube/client/informers/resources.py,
 internal/trireme/cache/object_kinds.py (the kinds and their paths).
 Also change: docs/embedded-cluster.md.
+Also change: internal/trireme_kube/embedded/registry/subresources.py (subresources with rules of their own).
 
 Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/controllers/test_custom_resources.py.
 """

@@ -3,7 +3,9 @@
 Made from the catalog, in both forms that clients use: the plain documents per group, and the aggregated one that newer
 clients request at once. Each is made for its first request, and again after the catalog has changed.
 
-Tests: tests/unit/embedded/controllers/test_custom_resources.py.
+Also change: internal/trireme_kube/embedded/registry/subresources.py (subresources with rules of their own).
+
+Tests: tests/unit/embedded/discovery/test_discovery.py, tests/unit/embedded/controllers/test_custom_resources.py.
 """
 
 import functools

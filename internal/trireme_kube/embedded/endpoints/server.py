@@ -4,6 +4,8 @@ Plain aiohttp without its router and middlewares, because a scheduler's load is 
 the table-driven dispatch below needs neither. All work between reading the body and sending the response is
 synchronous, so a client that disconnects in between leaves no half-done write.
 
+Also change: internal/trireme_kube/embedded/registry/subresources.py (subresources with rules of their own).
+
 Tests: tests/unit/embedded/test_parts.py, tests/e2e/test_e2e_up.py.
 """
 
@@ -36,6 +38,8 @@ _LOG = logging.getLogger(__name__)
 _BODY_LIMIT = 3 * 1024 * 1024
 # Longer than any client keeps an idle connection: closing first would race with a request under way.
 _KEEP_ALIVE_SECONDS = 3600.0
+# A watch without a timeout ends after a time between these.
+_WATCH_SECONDS = (1800.0, 3600.0)
 _JSON = "application/json"
 _JSON_HEADERS = {"Content-Type": _JSON, "Cache-Control": "no-cache, private"}
 _OUR_MISTAKE = "Internal error occurred: the embedded cluster failed at this request; its log says where"
@@ -79,16 +83,14 @@ class ApiServer:
         *,
         watch_buffer: int = 10_000,
         bookmark_interval: float = 60.0,
-        watch_timeout: tuple[float, float] = (1800.0, 3600.0),
         remote_faults: bool = False,
     ) -> None:
-        """`watch_timeout` bounds the length of a watch without a timeout; `remote_faults` lets clients arm faults."""
+        """`remote_faults` lets clients arm faults."""
         self.faults = Faults()
         self.registry = registry
         self._reader = ReadHandler(registry.store, registry.clock_and_ids.clock, watch_buffer=watch_buffer)
         self._writer = writes.WriteHandler(registry, self._reader)
         self._bookmark_interval = bookmark_interval
-        self._watch_timeout = watch_timeout
         self._remote_faults = remote_faults
         self._discovery = Discovery(registry.catalog)
         registry.catalog.listen(self._end_watches)
@@ -261,7 +263,7 @@ class ApiServer:
         A version that is too old is an event within the watch (410); other refusals are plain responses.
         """
         form = _response_form(request.headers.get("Accept", ""), query)
-        length = random.uniform(*self._watch_timeout)
+        length = random.uniform(*_WATCH_SECONDS)
         refusal = b""
         watch: reads.WatchRequest | None = None
         try:

@@ -2,6 +2,8 @@
 
 One method per verb, for every resource alike; subresources with rules of their own are looked up in a table.
 
+Also change: internal/trireme_kube/embedded/registry/subresources.py (subresources with rules of their own).
+
 Tests: tests/unit/embedded/controllers/test_custom_resources.py, tests/contract/test_bind_service.py.
 """
 

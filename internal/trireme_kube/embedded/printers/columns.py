@@ -55,9 +55,9 @@ def _flag_column(name: str, path: str) -> Column:
     return Column(name, lambda obj, now: bool(value_at(obj, path, False)), "boolean")
 
 
-def _age_column(name: str, path: str, *, wide: bool = False) -> Column:
+def _age_column(name: str, path: str) -> Column:
     """A column with the time since the moment at the path."""
-    return Column(name, lambda obj, now: ages.age_text(value_at(obj, path), now), wide=wide)
+    return Column(name, lambda obj, now: ages.age_text(value_at(obj, path), now))
 
 
 def _count_column(name: str, path: str) -> Column:
@@ -99,9 +99,9 @@ _GROUP = (
 )
 
 
-def _ratio_cell(part: str, whole: str, whole_default: int = 0) -> Cell:
-    """The cell `part/whole`, from the numbers at two paths."""
-    return lambda obj, now: f"{value_at(obj, part, 0)}/{value_at(obj, whole, whole_default)}"
+def _ready_replicas(obj: Object, now: float) -> str:
+    """The cell READY of a workload: `ready/wanted`."""
+    return f"{value_at(obj, 'status.readyReplicas', 0)}/{value_at(obj, 'spec.replicas', 0)}"
 
 
 def _node_status(obj: Object, now: float) -> str:
@@ -357,7 +357,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "deployments.apps": (
         _NAME,
-        Column("Ready", _ratio_cell("status.readyReplicas", "spec.replicas")),
+        Column("Ready", _ready_replicas),
         _number_column("Up-to-date", "status.updatedReplicas"),
         _number_column("Available", "status.availableReplicas"),
         _AGE,
@@ -366,7 +366,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "statefulsets.apps": (
         _NAME,
-        Column("Ready", _ratio_cell("status.readyReplicas", "spec.replicas")),
+        Column("Ready", _ready_replicas),
         _AGE,
         *_CONTAINERS,
     ),

@@ -156,18 +156,15 @@ class Admission:
         class_name, value, policy = self._priority_class_of(resource, spec.get("priorityClassName", ""), name)
         if class_name:
             spec["priorityClassName"] = class_name
-        if spec.get("priority") not in (None, value):
-            requested = spec["priority"]
-            why = f"the integer value of priority ({requested}) must not be provided in pod spec; "
-            why += f"priority admission controller computed {value} from the given PriorityClass name"
-            raise api_errors.forbidden(resource, name, why)
-        spec["priority"] = value
-        if spec.get("preemptionPolicy") not in (None, policy):
-            requested = spec["preemptionPolicy"]
-            why = f"the string value of PreemptionPolicy ({requested}) must not be provided in pod spec; "
-            why += f"priority admission controller computed {policy} from the given PriorityClass name"
-            raise api_errors.forbidden(resource, name, why)
-        spec["preemptionPolicy"] = policy
+        for field, what, computed in (
+            ("priority", "integer value of priority", value),
+            ("preemptionPolicy", "string value of PreemptionPolicy", policy),
+        ):
+            if spec.get(field) not in (None, computed):
+                why = f"the {what} ({spec[field]}) must not be provided in pod spec; "
+                why += f"priority admission controller computed {computed} from the given PriorityClass name"
+                raise api_errors.forbidden(resource, name, why)
+            spec[field] = computed
 
     def _priority_class_of(self, resource: Resource, class_name: str, name: str) -> tuple[str, int, str]:
         """Name, value and preemption policy of the pod's priority class."""

@@ -2,6 +2,10 @@
 
 Source: k8s.io/kubernetes, pkg/registry/core/pod/storage, and pkg/registry/apps/*/storage for scale.
 
+Also change: internal/trireme_kube/embedded/api/resources.py, internal/trireme_kube/embedded/discovery/discovery.py,
+internal/trireme_kube/embedded/endpoints/writes.py,
+internal/trireme_kube/embedded/endpoints/server.py (subresources with rules of their own).
+
 Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/controllers/test_controllers.py.
 """
 

@@ -139,12 +139,6 @@ def _decode_duration(data: memoryview) -> str:
     return f"{_to_signed_int64(_fields_by_number(data).get(1, 0)) / 1e9:g}s"
 
 
-def _decode_raw_json(data: memoryview) -> Any:
-    """A JSON value, encoded, as in apiextensions."""
-    raw = _fields_by_number(data).get(1)
-    return orjson.loads(raw) if raw else None
-
-
 def _decode_schema_or_bool(data: memoryview) -> Any:
     fields = _fields_by_number(data)
     return _decode_message_value(_JSON_SCHEMA, fields[2]) if 2 in fields else bool(fields.get(1))
@@ -182,7 +176,7 @@ _SPECIAL: dict[str, Callable[[memoryview], Any]] = {
     "meta.v1.Duration": _decode_duration,
     "meta.v1.FieldsV1": _decode_json_bytes,
     "runtime.RawExtension": _decode_json_bytes,
-    "apiextensions.v1.JSON": _decode_raw_json,
+    "apiextensions.v1.JSON": _decode_json_bytes,
     "apiextensions.v1.JSONSchemaPropsOrBool": _decode_schema_or_bool,
     "apiextensions.v1.JSONSchemaPropsOrArray": _decode_schema_or_list,
     "apiextensions.v1.JSONSchemaPropsOrStringArray": _decode_schema_or_names,

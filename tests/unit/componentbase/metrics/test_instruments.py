@@ -10,8 +10,8 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
+from trireme_kube.apimachinery import golang
 from trireme_kube.componentbase.metrics import exposition, instruments, protobuf_exposition
-from trireme_kube.componentbase.metrics.number_text import number_text
 
 
 def _text(*made: instruments.Instrument) -> str:
@@ -44,13 +44,13 @@ def _text(*made: instruments.Instrument) -> str:
 )
 def test_numbers_read_as_go_writes_them(value: float, text: str) -> None:
     """A query that names a bucket of kube-scheduler's would find none."""
-    assert number_text(value) == text
+    assert golang.format_float(value) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_reads_back_as_itself(value: float) -> None:
     """A value would be shown as another one."""
-    assert float(number_text(value)) == value
+    assert float(golang.format_float(value)) == value
 
 
 def test_a_histogram_counts_what_a_slow_one_counts() -> None:
@@ -64,7 +64,7 @@ def test_a_histogram_counts_what_a_slow_one_counts() -> None:
         histogram.observe(value, (), count)
         seen += [value] * count
     samples = {sample.labels.get("le", sample.name): sample.value for sample in histogram.family().samples}
-    assert all(samples[number_text(bound)] == sum(value <= bound for value in seen) for bound in bounds)
+    assert all(samples[golang.format_float(bound)] == sum(value <= bound for value in seen) for bound in bounds)
     assert samples["+Inf"] == samples["h_seconds_count"] == len(seen)
     assert samples["h_seconds_sum"] == pytest.approx(sum(seen))
 
