@@ -4,7 +4,8 @@ Nothing is stored here. The frontend caches what is answered and streams it to a
 the next request as if it had answered this one. Pods of a class for which a plugin of this process assumes something
 come one at a time: the second must see what the first one took, and sees it only in a later generation.
 
-Tests: tests/unit/registry/test_filter_profiles.py, tests/contract/test_phase_contract.py.
+Tests: tests/unit/evaluation/test_reserving.py, tests/unit/registry/test_filter_profiles.py,
+tests/contract/test_phase_contract.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -6,7 +6,8 @@ Also change: internal/trireme/evaluation/filter_engine.py, internal/trireme/filt
 internal/trireme/score/service.py,
 internal/trireme/in_process/in_process_evaluators.py (filter and score are alike here).
 
-Tests: tests/unit/score/test_service.py, tests/unit/evaluation/test_classes_in_turn.py.
+Tests: tests/unit/evaluation/test_score_engine.py, tests/unit/score/test_service.py,
+tests/unit/evaluation/test_classes_in_turn.py.
 """
 
 import functools

@@ -2,6 +2,7 @@
 
 Also change: docs/operating-plugins.md.
 Also change: protos/trireme/v1/plugin.proto (the service).
+Also change: internal/trireme/remote/remote_health.py (how the text of what is not called begins).
 """
 
 import asyncio

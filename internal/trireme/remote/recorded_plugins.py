@@ -5,7 +5,8 @@ dry runs, and what dry runs read of the rest, is found here.
 
 Also change: protos/trireme/v1/remote_answer.proto (the messages).
 
-Tests: tests/unit/replay/test_decision_replay.py, tests/contract/test_recorded_remote_answers.py.
+Tests: tests/unit/remote/test_recorded_plugins.py, tests/unit/replay/test_decision_replay.py,
+tests/contract/test_recorded_remote_answers.py.
 """
 
 from collections.abc import Collection, Sequence

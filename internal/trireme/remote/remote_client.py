@@ -4,7 +4,8 @@ Shared by all extension points; each has a module of its own beside it (remote_f
 `handshake` the frontend gets a plugin's PluginInfo, which it distributes with the configuration so that all replicas
 agree on it.
 
-Tests: tests/contract/test_plugin_handshake.py, tests/contract/test_bind_remote.py.
+Tests: tests/unit/remote/test_remote_client.py, tests/contract/test_plugin_handshake.py,
+tests/contract/test_bind_remote.py.
 """
 
 from collections.abc import Callable, Sequence

@@ -8,7 +8,8 @@ wait.
 Invariant: every request ends in a response that its reader accepted, or in a PluginError that names the endpoint. A bad
 response fails its request, never the process.
 
-Tests: tests/contract/test_plugin_client.py, tests/unit/remote/test_hedging.py.
+Tests: tests/unit/remote/test_remote_connection.py, tests/contract/test_plugin_client.py,
+tests/unit/remote/test_hedging.py.
 """
 
 import asyncio

@@ -3,7 +3,8 @@
 Also change: internal/trireme/frontend/phase_clients/replica_link.py, internal/trireme/rpc/grpc_server.py,
 internal/trireme/rpc/message_sizes.py, internal/trireme/sdk/plugin_server.py (gRPC options of both sides).
 
-Tests: tests/contract/test_plugin_replicas.py, tests/unit/remote/test_hedging.py.
+Tests: tests/unit/remote/test_remote_endpoint.py, tests/contract/test_plugin_replicas.py,
+tests/unit/remote/test_hedging.py.
 """
 
 import asyncio

@@ -9,8 +9,8 @@ Also change: protos/trireme/v1/filter.proto (the messages).
 Also change: internal/trireme/remote/remote_score.py,
 internal/trireme/remote/recorded_filter.py (filter and score are alike here).
 
-Tests: tests/contract/test_plugin_client.py, tests/contract/test_plugin_evaluation.py,
-tests/contract/test_plugin_dry_runs.py.
+Tests: tests/unit/remote/test_remote_filter.py, tests/contract/test_plugin_client.py,
+tests/contract/test_plugin_evaluation.py, tests/contract/test_plugin_dry_runs.py.
 """
 
 import dataclasses

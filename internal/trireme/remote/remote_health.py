@@ -4,6 +4,7 @@ Each RPC has a breaker of its own: a plugin whose Score always fails and whose P
 Score's deadline. A plugin that is down fails in all its RPCs.
 
 Also change: internal/trireme/phases/phase_metrics.py (states of answers in metrics).
+Also change: internal/trireme/frontend/plugin_calls.py (how the text of what is not called begins).
 
 Tests: tests/unit/remote/test_remote_health.py, tests/contract/test_plugin_client.py.
 """

@@ -13,7 +13,8 @@ Also change: protos/trireme/v1/score_copies.proto (the messages).
 Also change: internal/trireme/remote/remote_filter.py,
 internal/trireme/remote/recorded_filter.py (filter and score are alike here).
 
-Tests: tests/contract/test_plugin_evaluation.py, tests/contract/test_plugin_client.py.
+Tests: tests/unit/remote/test_remote_score.py, tests/contract/test_plugin_evaluation.py,
+tests/contract/test_plugin_client.py.
 """
 
 import logging

@@ -39,8 +39,10 @@ UNDECODABLE = "the answer cannot be decoded"
 class DrainingChannel(aio.Channel):
     """A channel to one address. It subclasses the abstract `aio.Channel` because that is what generated stubs take."""
 
-    def __init__(self, channel: aio.Channel) -> None:
+    def __init__(self, channel: aio.Channel, *, passes_trace: bool = True) -> None:
+        """`passes_trace`: while tracing is on, calls pass on their span; a server in this process knows it anyway."""
         self._channel = channel
+        self._passes_trace = passes_trace
         self._refusing = False
         self._in_flight = 0  # calls that have a deadline
         self._last_deadline = 0.0  # of these, in the loop's time
@@ -134,7 +136,7 @@ class DrainingChannel(aio.Channel):
     async def _call_unary(self, method: Callable[..., Any], decode: Decode, request: Any = None, **named: Any) -> Any:
         """Make a call with one response, counted for `drain`, and decode the response."""
         self._admit_and_count_call(named.get("timeout"))
-        if spans.recorder is not None:
+        if spans.recorder is not None and self._passes_trace:
             named["metadata"] = _with_trace_context(named.get("metadata"))
         try:
             return _decode_response(await self.guard(method(request, **named)), decode)
@@ -145,7 +147,7 @@ class DrainingChannel(aio.Channel):
         """Begin a call with a stream of responses, counted for `drain` if it has a deadline."""
         timeout = named.get("timeout")
         self._admit_and_count_call(timeout)
-        if spans.recorder is not None:
+        if spans.recorder is not None and self._passes_trace:
             named["metadata"] = _with_trace_context(named.get("metadata"))
         try:
             call = method(request, **named)

@@ -8,6 +8,8 @@ The expected identity is a DNS name or an IP address in the server's certificate
 was dialled (for a pod, an IP that no certificate contains). With several identities, each reconnection tries the next.
 Unix sockets are plaintext; file permissions protect them.
 
+Also change: internal/trireme/config/service_tls.py (its fields).
+
 Tests: tests/unit/rpc/test_dialing.py, tests/contract/test_replica_dialing.py.
 """
 
@@ -88,7 +90,8 @@ class Dialer:
 
     def channel(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> channels.DrainingChannel:
         """Open a channel with the current certificates. `attempt` selects the expected identity."""
-        return channels.DrainingChannel(self._connect(address, options, attempt))
+        passes_trace = not isinstance(address, in_process.Address)
+        return channels.DrainingChannel(self._connect(address, options, attempt), passes_trace=passes_trace)
 
     def _connect(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> aio.Channel:
         """Open gRPC's own channel: plaintext, or TLS with the files as they are now; or one within this process."""

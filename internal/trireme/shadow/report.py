@@ -1,5 +1,7 @@
 """What a report says: the values, from which the page, the lines of the terminal and the JSON are made.
 
+`shadow_run` makes it. `make docs` writes the schema of the JSON from the types here.
+
 Also change: docs/shadow.md, internal/trireme/shadow/report_lines.py, internal/trireme/shadow/report_page.py.
 """
 

@@ -21,7 +21,7 @@ from trireme.filter.service import FilterPhase
 from trireme.plugin_api import interfaces
 from trireme.registry import remote_makers
 from trireme.score.service import ScorePhase
-from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2, status_pb2
+from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2, snapshot_pb2, status_pb2
 from trireme.wire import node_columns
 
 Json = dict[str, Any]
@@ -341,6 +341,45 @@ def test_pods_that_want_the_same_few_nodes_go_where_they_go_one_after_the_other(
     finally:
         together.close()
         apart.close()
+
+
+def _admitted(cluster: Cluster, *pods: Json) -> list[set[str]]:
+    """The nodes that take each of these pods, by one call."""
+    numbers = [(cluster.class_of(each), 1) for each in pods]
+    cluster.follow()
+    slots = {cluster.cache.slot_of(name): name for name in cluster.cache.node_names()}
+    return [
+        {name for slot, name in slots.items() if each.admitted[slot // 8] >> (slot % 8) & 1}
+        for each in cluster.ask_filter_classes(numbers).answers
+    ]
+
+
+def test_a_smaller_class_fits_where_the_one_before_does_not(cluster: Cluster) -> None:
+    """All but the room that pods leave is the same for both."""
+    for number in range(9):
+        cluster.place(pod({"app": "x"}, requests={"cpu": "3"}), f"n{number}")
+    labels = {"app": "a"}
+    large, small = (pod(labels, requests={"cpu": cpu}) for cpu in ("2", "1"))
+    every = {f"n{number}" for number in range(10)}
+    assert _admitted(cluster, large, small, large) == [{"n9"}, every, {"n9"}]
+
+
+def test_while_pods_are_nominated_the_pods_of_a_daemon_set_are_not_asked_about_together(cluster: Cluster) -> None:
+    """The room that nominated pods are to have is looked at for each class."""
+    large = cluster.class_of(pod({"app": "x"}, requests={"cpu": "4"}, priority=9))
+    daemons = [pod({"app": "a"}, affinity=_to_nodes(name), requests={"cpu": "1"}) for name in ("n1", "n0")]
+    assert _admitted(cluster, *daemons) == [{"n1"}, {"n0"}]
+    nominated = cycle_pb2.PodIdentity(uid="u")
+    slot = cluster.snap.nodes.slot_of_name["n0"]
+    generation = cluster.snap.generation
+    cluster.snap.apply(
+        snapshot_pb2.Delta(
+            from_generation=generation,
+            to_generation=generation + 1,
+            nominations=[snapshot_pb2.Nomination(pod=nominated, pod_class=large, slot=slot)],
+        )
+    )
+    assert _admitted(cluster, *daemons) == []
 
 
 def test_the_call_ends_before_a_class_that_looks_at_other_pods(cluster: Cluster) -> None:

@@ -345,3 +345,23 @@ def test_columns_are_forgotten_beyond_the_limit_and_made_again(monkeypatch: Any)
         assert (
             said(builder.snap, at_once.answer(evaluator.evaluate("p", builder.snap.classes[number]))) == before[number]
         )
+
+
+def test_columns_of_all_classes_are_dropped_where_plugins_changed() -> None:
+    builder, plugin = _cluster(), _Moody()
+    evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": filter_chain.FilterChain((plugin,))})
+    pod_class = builder.snap.classes[1]
+    at_once.answer(evaluator.evaluate("p", pod_class))
+    assert ("p", 1) in evaluator.cached_classes
+    plugin.answer = interfaces.PreFilterResult(status=status.unresolvable("Moody", "no"))
+    evaluator.drop_all()
+    assert ("p", 1) not in evaluator.cached_classes
+    assert at_once.answer(evaluator.evaluate("p", pod_class)).refusal == status.unresolvable("Moody", "no")
+
+
+def test_memory_counts_all_columns() -> None:
+    verdicts = class_verdicts.ClassVerdicts()
+    empty = verdicts.nbytes
+    verdicts.ensure_capacity(100)
+    columns = verdicts.index.nbytes + verdicts.capacity.nbytes + verdicts.changed.nbytes
+    assert verdicts.nbytes == columns > empty

@@ -147,3 +147,11 @@ def test_the_share_moves_on_over_the_nodes() -> None:
     for generation in range(40):
         seen |= set(sampling.sample_slots(slots, 1000, 10, generation).tolist())
     assert len(seen) > 900
+
+
+def test_a_node_with_the_lowest_total_is_likely_to_be_next_where_it_takes_a_pod() -> None:
+    """Its score beside a pod would be found out only once it is needed."""
+    static = [placement.ScoredPlugin("P", 1, Normalization.NONE, np.array([0, 0, 0], dtype=np.int64))]
+    capacity = np.array([1, 0, 1], dtype=np.int32)
+    placer = placement.Placer(placement.ScoredNodes(capacity, np.array([0, 1, 2]), static, None))
+    assert sorted(placer.likely_nodes(5)) == [0, 2]

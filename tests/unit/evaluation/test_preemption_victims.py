@@ -9,9 +9,20 @@ import pytest
 
 from tests.helpers.snapshot_views import node_of
 from trireme.cache import class_registry, cluster_cache, pod_projection
-from trireme.evaluation.preemption import disruption_budgets, dry_run, dry_run_cache, potential_victims
+from trireme.evaluation.preemption import (
+    candidate_selection,
+    disruption_budgets,
+    dry_run,
+    dry_run_cache,
+    post_filter_context,
+    post_filter_plugins,
+    potential_victims,
+    victims_with_groups,
+)
+from trireme.framework import status
 from trireme.snapshot import arrays, snapshot
-from trireme.v1 import snapshot_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, snapshot_pb2, status_pb2
+from trireme.wire import status as wire_status
 
 
 class Pods:
@@ -26,14 +37,23 @@ class Pods:
             self.cache.set_node(node_of(f"n{number}"))
 
     def add(
-        self, name: str, node: int = 0, *, priority: int = 0, started: int = 0, app: str = "", namespace: str = "ns"
+        self,
+        name: str,
+        node: int = 0,
+        *,
+        priority: int = 0,
+        started: int = 0,
+        app: str = "",
+        namespace: str = "ns",
+        group: str = "",
     ) -> None:
         """A pod that started in this second of a minute; 0: it has not."""
+        spec = {"schedulingGroup": {"podGroupName": group}} if group else {}
         status = {"startTime": f"2026-01-01T00:00:{started:02}Z"} if started else {}
         parsed = pod_projection.parse(
             {
                 "metadata": {"namespace": namespace, "name": name, "uid": name, "labels": {"app": app} if app else {}},
-                "spec": {"nodeName": f"n{node}", "priority": priority},
+                "spec": {"nodeName": f"n{node}", "priority": priority, **spec},
                 "status": status,
             }
         )
@@ -53,6 +73,20 @@ class Pods:
         for each in disrupted:
             budget.status.disrupted_pods[each].SetInParent()
         self.cache.set_object(entry)
+
+    def add_group(self, name: str, *, parent: str = "", whole: bool = True, composite: bool = False) -> None:
+        """A PodGroup, or a group of groups, which is disrupted as a whole or not."""
+        entry = snapshot_pb2.ClusterObject()
+        group: Any = entry.composite_pod_group if composite else entry.pod_group
+        group.metadata.namespace, group.metadata.name = "ns", name
+        group.spec.parent_composite_pod_group_name = parent
+        if whole:
+            group.spec.disruption_mode.all.SetInParent()
+        self.cache.set_object(entry)
+
+    def candidate(self, node: int, *names: str, violations: int = 0) -> dry_run.Candidate:
+        rows = tuple(self.snap.pods.uids.index(name) for name in names)
+        return dry_run.Candidate(self.cache.slot_of(f"n{node}"), rows, violations)
 
     def synced(self) -> snapshot.Snapshot:
         while self.cache.take_delta() is not None:
@@ -160,3 +194,204 @@ def test_only_what_is_not_known_is_tried_again(own: int) -> None:
     assert runs.made == [[0, 1, 2], [*again, 3, 4, 5], *([again] if again else [])]
     assert set(cache.results) == {0, 1, 2, 3, 4} - {own}
     assert pending[5] == 7
+
+
+def test_pods_of_a_group_that_is_disrupted_as_a_whole_are_one_victim() -> None:
+    """The outermost such group counts; a group of groups is more important than a group, and that than a pod."""
+    pods = Pods()
+    pods.add_group("outer", composite=True)
+    pods.add_group("inner", parent="outer")
+    pods.add_group("whole")
+    pods.add_group("alone", whole=False)
+    for name, node, group in (
+        ("pod", 0, ""),
+        ("w1", 0, "whole"),
+        ("w2", 1, "whole"),
+        ("o1", 2, "inner"),
+        ("a1", 1, "alone"),
+        ("a2", 1, "alone"),
+        ("n1", 2, "unknown"),
+    ):
+        pods.add(name, node, group=group, started=5)
+    snap = pods.synced()
+    found = victims_with_groups.victims(snap, 1)
+    assert [(pods.names(each.rows), each.of_group, each.of_composite_group) for each in found] == [
+        (["o1"], True, True),
+        (["w1", "w2"], True, False),
+        *[([name], False, False) for name in ("a1", "a2", "n1", "pod")],
+    ]
+    there = victims_with_groups.victims(snap, 1, np.array([pods.cache.slot_of("n1")]))
+    assert [pods.names(each.rows) for each in there] == [["w1", "w2"], ["a1"], ["a2"]]
+    assert victims_with_groups.victims(snap, 0) == []
+    assert not victims_with_groups.has_no_groups(snap)
+    # Of a group that is disrupted pod by pod from now on, each pod is a victim.
+    pods.add_group("whole", whole=False)
+    snap = pods.synced()
+    assert [pods.names(each.rows) for each in victims_with_groups.victims(snap, 1)][:3] == [["o1"], ["a1"], ["a2"]]
+
+
+_CHEAPER: list[Any] = [
+    pytest.param(("cheap", 1), ("cheap", 0), id="fewer violations of budgets"),
+    pytest.param(("high",), ("low", "low2", "low3"), id="a lower highest priority"),
+    pytest.param(("middle", "low"), ("middle2",), id="a lower sum of priorities"),
+    pytest.param(("low", "low2"), ("low3",), id="fewer pods"),
+    pytest.param(("low",), ("started",), id="a later start"),
+]
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize(("dear", "cheap"), _CHEAPER)
+def test_preemption_takes_the_node_where_it_costs_least(
+    dear: tuple[Any, ...], cheap: tuple[Any, ...], is_first: bool
+) -> None:
+    pods = Pods()
+    for name, priority, started in (
+        ("cheap", 0, 9),
+        ("low", 0, 9),
+        ("low2", 0, 9),
+        ("low3", 0, 9),
+        ("started", 0, 30),
+        ("middle", 2, 9),
+        ("middle2", 2, 9),
+        ("high", 5, 9),
+    ):
+        pods.add(name, priority=priority, started=started)
+    snap = pods.synced()
+    made = [
+        pods.candidate(
+            node,
+            *(each for each in names if isinstance(each, str)),
+            violations=sum(each for each in names if isinstance(each, int)),
+        )
+        for node, names in enumerate((dear, cheap))
+    ]
+    ordered = made[::-1] if is_first else made
+    assert candidate_selection.select_candidate(ordered, snap) is made[1]
+    # One whose cost is known already is compared as well.
+    assert candidate_selection.select_candidate(ordered, snap) is made[1]
+
+
+def test_candidates_that_extenders_leave_are_those_that_still_exist() -> None:
+    pods = Pods()
+    pods.add_group("whole")
+    for name, node, group in (("a", 0, ""), ("b", 0, ""), ("c", 1, ""), ("w1", 1, "whole"), ("w2", 2, "whole")):
+        pods.add(name, node, group=group)
+    snap = pods.synced()
+    made = [
+        pods.candidate(0, "a", "b", violations=1),
+        pods.candidate(1, "c", "w1", "w2"),
+        pods.candidate(1, "c", "a"),
+        pods.candidate(2, "w1"),
+    ]
+    messages = candidate_selection.to_messages(made, snap)
+    assert [
+        (each.node_name, [(pod.namespace, pod.name, pod.uid) for pod in each.victims], each.violations)
+        for each in messages[:2]
+    ] == [
+        ("n0", [("ns", "a", "a"), ("ns", "b", "b")], 1),
+        ("n1", [("ns", "c", "c"), ("ns", "w1", "w1"), ("ns", "w2", "w2")], 0),
+    ]
+    # A victim on another node is none of this one's, unless it goes with its group.
+    assert candidate_selection.from_messages(messages, snap) == [made[0], made[1], made[3]]
+    gone = filter_phase_pb2.PreemptionCandidate(node_name="gone", victims=messages[0].victims)
+    lacking = filter_phase_pb2.PreemptionCandidate(node_name="n0", victims=[cycle_pb2.PodIdentity(uid="x")])
+    partly = filter_phase_pb2.PreemptionCandidate(node_name="n0", victims=[*messages[0].victims, *lacking.victims])
+    nobody = filter_phase_pb2.PreemptionCandidate(node_name="n0")
+    assert candidate_selection.from_messages([gone, lacking, partly, nobody], snap) == []
+
+
+def test_a_preemptor_has_its_names_and_nomination_in_the_cycle() -> None:
+    cycle = cycle_pb2.Cycle(profile="p", pod_class=3, generation=7)
+    cycle.pod.metadata.name = "another"
+    pod = cycle_pb2.PodIdentity(namespace="ns", name="p", uid="uid-p")
+    found = post_filter_context.cycle_for(cycle, filter_phase_pb2.Preemptor(pod=pod, nominated_node="n1"))
+    metadata = found.pod.metadata
+    assert (metadata.namespace, metadata.name, metadata.uid) == ("ns", "p", "uid-p")
+    assert (found.pod.status.nominated_node_name, found.profile, found.pod_class) == ("n1", "p", 3)
+    assert cycle.pod == core_pb2.Pod(metadata={"name": "another"})
+
+
+class PostFilter:
+    """A plugin that answers this."""
+
+    remote = False
+
+    def __init__(self, name: str, answer: Any) -> None:
+        self.name = name
+        self.called = False
+        self._answer = answer
+
+    async def post_filter(self, *_: object) -> Any:
+        self.called = True
+        return self._answer
+
+
+def _response(code: status.Code, plugin: str = "", *messages: str, **fields: Any) -> filter_pb2.PostFilterResponse:
+    made = status.Status(code, plugin, messages)
+    return filter_pb2.PostFilterResponse(status=wire_status.to_message(made), **fields)
+
+
+async def _run_in_order(*answers: Any) -> tuple[Any, list[bool]]:
+    """The answer of plugins A, B, …, and which of them were called."""
+    plugins = [PostFilter(name, answer) for name, answer in zip("ABC", answers, strict=False)]
+    unused: Any = None
+    found = await post_filter_plugins.run_in_order(plugins, unused, unused)
+    return found, [plugin.called for plugin in plugins]
+
+
+_CODE = status.Code
+
+
+@pytest.mark.parametrize("code", [_CODE.SUCCESS, _CODE.UNSCHEDULABLE_AND_UNRESOLVABLE, _CODE.ERROR])
+async def test_post_filter_ends_with_the_first_plugin_that_decides(code: status.Code) -> None:
+    """It has the actions of those before, which made no room alone."""
+    evicting, deleting = filter_pb2.PostFilterResponse(), filter_pb2.PostFilterResponse()
+    evicting.actions.add().evict.SetInParent()
+    deleting.actions.add()
+    refused = _response(_CODE.UNSCHEDULABLE, "A", "no", actions=evicting.actions)
+    decided = _response(code, "B", "yes", actions=deleting.actions, nominated_node="n1")
+    found, called = await _run_in_order(refused, decided, _response(_CODE.SUCCESS))
+    assert called == [True, True, False]
+    assert (found.status.plugin, found.nominated_node) == ("B", "n1")
+    assert list(found.actions) == [*evicting.actions, *deleting.actions]
+
+
+async def test_post_filter_without_room_names_the_first_plugin_and_what_others_say() -> None:
+    found, called = await _run_in_order(
+        None,
+        _response(_CODE.UNSCHEDULABLE, "B", "no", clear_nomination=True),
+        _response(_CODE.UNSCHEDULABLE, "", "not here"),
+    )
+    assert called == [True] * 3
+    assert (found.status.code, found.status.plugin, list(found.status.messages)) == (
+        status_pb2.CODE_UNSCHEDULABLE,
+        "B",
+        ["no"],
+    )
+    assert [(each.plugin, list(each.messages)) for each in found.refusals] == [("C", ["not here"])]
+    assert found.clear_nomination
+
+
+@pytest.mark.parametrize("says", [False, True])
+async def test_a_first_plugin_that_refuses_nothing_is_named_all_the_same(says: bool) -> None:
+    """As kube-scheduler names it; its messages are refusals beside that."""
+    skipped = _response(_CODE.SKIP, "A", *(["nothing to do"] if says else []))
+    found, _ = await _run_in_order(skipped, _response(_CODE.UNSCHEDULABLE, "B", "no"))
+    assert (found.status.code, found.status.plugin, list(found.status.messages)) == (
+        status_pb2.CODE_UNSCHEDULABLE,
+        "A",
+        [],
+    )
+    assert [each.plugin for each in found.refusals] == [*(["A"] if says else []), "B"]
+
+
+async def test_candidates_are_the_answer() -> None:
+    candidates = (filter_phase_pb2.PreemptionCandidate(node_name="n1"),)
+    found, called = await _run_in_order(None, candidates, _response(_CODE.SUCCESS))
+    assert found is candidates
+    assert called == [True, True, False]
+
+
+async def test_without_a_plugin_no_room_is_made() -> None:
+    found, _ = await _run_in_order(None)
+    assert found == filter_pb2.PostFilterResponse(status=status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE))

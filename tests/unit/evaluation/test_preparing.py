@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -75,6 +76,7 @@ class SlowPlugin(FakeRemoteFilter):
         self.fails = False
         self.skips = False
         self.calls = 0
+        self.pre_filter_calls = 0
         self._cluster = cluster
         self._meanwhile = meanwhile
 
@@ -95,6 +97,7 @@ class SlowPlugin(FakeRemoteFilter):
         return self.fails
 
     async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
+        self.pre_filter_calls += 1
         await self._meanwhile()
         return dataclasses.replace(await super().pre_filter(pod_class, snap), skip=self.skips)
 
@@ -301,3 +304,68 @@ def test_the_node_of_a_nominated_pod_is_answered_about_as_it_is() -> None:
     own = world.evaluator.own_nomination_verdict(cycle, kept)
     assert own is not None
     assert own.index in kept.unanswered_statuses
+
+
+def test_a_plugin_is_not_called_about_nodes_for_a_class_that_it_skips() -> None:
+    world = Evaluation(2, [NODE, NODE], [])
+    world.plugins[0].skips = True
+    assert _evaluated(world) == {"n0": interfaces.UNLIMITED, "n1": interfaces.UNLIMITED}
+    assert [plugin.calls for plugin in world.plugins] == [0, 1]
+
+
+@pytest.mark.parametrize("depends_on", [NODE, CLUSTER])
+def test_pre_filter_is_called_once_however_often_nodes_change_meanwhile(depends_on: interfaces.Dependency) -> None:
+    """Its answer about the whole cluster may be another one at the next evaluation."""
+    world = Evaluation(1, [depends_on], [_appear("n0")] * 1000)
+    asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
+    assert world.plugins[0].pre_filter_calls == 1
+    assert world.plugins[0].calls > preparing.ROUNDS
+    world.script()
+    asyncio.run(world.evaluate())
+    assert world.plugins[0].pre_filter_calls == (2 if depends_on is CLUSTER else 1)
+
+
+class Slow:
+    """A plugin of this process whose answers take long to find."""
+
+    name = "Slow"
+    depends_on = NODE
+    reads: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.prepared: list[list[int]] = []
+        self.skips = False
+
+    async def prepare(self, pod_class: object, snap: object, slots: Any, *, remembering: bool = True) -> None:
+        self.prepared.append(slots.tolist())
+
+    def pre_filter(self, *_: object) -> interfaces.PreFilterResult:
+        return interfaces.PreFilterResult(skip=self.skips)
+
+    def filter(self, pod_class: object, snap: object, state: object, slots: Any, table: object) -> interfaces.Verdicts:
+        return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
+
+
+@pytest.mark.parametrize("how", ["filters", "skips", "not for resizes"])
+def test_a_slow_plugin_is_prepared_for_what_it_will_be_called_about(how: str) -> None:
+    slow, cluster = Slow(), Cluster(2)
+    slow.skips = how == "skips"
+    not_for_resizes = frozenset({"Slow"} if how == "not for resizes" else ())
+    plugin: Any = slow
+    chain = filter_chain.FilterChain([plugin], not_for_resizes)
+    evaluator = filter_evaluator.FilterEvaluator(cluster.snap, {"p": chain})
+    preparation = preparing.Preparation(cluster.snap, chain)
+    pod_class = cluster.snap.classes[CLASS]
+    pod_class.resize_deferred = how == "not for resizes"
+    kept = asyncio.run(evaluator.evaluate("p", pod_class))
+    assert slow.prepared == ([] if how == "not for resizes" else [[0, 1]])
+    slow.prepared.clear()
+    # Nothing has changed: it will be called about nothing.
+    asyncio.run(preparation.prepare_in_tree(pod_class, kept))
+    assert slow.prepared == []
+    asyncio.run(preparation.prepare_slot(pod_class, kept, 1))
+    assert slow.prepared == ([[1]] if how == "filters" else [])
+    slow.prepared.clear()
+    cluster.set_node("n1", "c")
+    asyncio.run(preparation.prepare_in_tree(pod_class, kept))
+    assert slow.prepared == ([[1]] if how == "filters" else [])

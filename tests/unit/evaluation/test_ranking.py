@@ -1,6 +1,7 @@
 """The ranking of a class's nodes, brought up to date by patches, is the one that is made anew."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,3 +42,22 @@ def test_the_best_nodes_are_those_of_all_totals(
     totals = placement.normalize_scores(raw.raw[feasible], normalization) * 3 + own.raw[feasible]
     keys = (totals << placement.TIE_BITS) + TIES[feasible]
     assert ranked.best_open_slots(count).tolist() == sorted(feasible[np.argsort(-keys)[:count]].tolist())
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_where_no_node_is_open_none_is_the_best(count: int) -> None:
+    cached, column = class_scores.ClassScores(), score_column.ScoreColumn(True, 0)
+    plugins = [ranking.RankedPlugin(column, 1, scorers.Normalization.NONE, own=False)]
+    assert cached.refresh_ranking(plugins, 0, TIES).best_open_slots(count).tolist() == []
+    column.write_scores(np.arange(3), np.array([0, 5, 1]), 3)
+    cached.open = np.array([False, True, False])
+    assert cached.refresh_ranking(plugins, 0, TIES).best_open_slots(count).tolist() == [1]
+
+
+def test_an_answer_about_nodes_that_came_since_is_stored_beside_the_one_before() -> None:
+    """Filter's patch may be about slots beyond those of its last answer."""
+    cached = class_scores.ClassScores()
+    cached.store_capacities(None, 2, np.array([False, True]), np.array([4, 0], dtype=np.int32), 5)
+    cached.store_capacities(np.array([1, 3]), 4, np.array([False, True]), np.array([7, 2], dtype=np.int32), 6)
+    assert (cached.capacity.tolist(), cached.refused.tolist()) == ([4, 7, 0, 2], [False, False, False, True])
+    assert cached.capacity_generation == 6

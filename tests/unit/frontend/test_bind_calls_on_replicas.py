@@ -126,6 +126,10 @@ class Answers:
 
     def __init__(self, *parts: Sequence[int] | grpc.StatusCode | str | None) -> None:
         self._parts = list(parts)
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
 
     async def read(self) -> Any:
         part = self._parts.pop(0)
@@ -169,6 +173,18 @@ async def test_a_call_whose_results_end_is_not_made_again_at_once_unless_all_was
         assert link.in_flight == 1
     assert (seen, link.heard, link.in_flight) == (results, [heard], 0)
     assert asyncio.get_running_loop().time() - started == pytest.approx(pause)
+
+
+@on_virtual_time
+async def test_a_call_whose_results_nobody_wants_any_more_is_ended() -> None:
+    """The replica would go on for a leader that has gone."""
+    client, (link,) = client_of("a")
+    answers = Answers([1], SILENCE)
+    results = client._stream_from_replica(lambda _: answers)
+    assert await anext(results) == 1
+    assert not answers.cancelled
+    await results.aclose()
+    assert (answers.cancelled, link.in_flight) == (True, 0)
 
 
 @on_virtual_time

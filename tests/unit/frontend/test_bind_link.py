@@ -22,6 +22,8 @@ class Replica:
         self.channel = self
         self.fenced: list[tuple[float, int]] = []
         self.failure: grpc.StatusCode | None = None
+        #: Whether a call that is cancelled fails at that moment, which is all that gRPC reports then.
+        self.fails_when_cancelled = False
         self.drain_ms = 0
         self.renewed = 0
         self._state = grpc.ChannelConnectivity.READY
@@ -61,7 +63,12 @@ class Replica:
 
     async def Fence(self, request: bind_phase_pb2.FenceRequest, timeout: float) -> bind_phase_pb2.FenceResponse:
         self.fenced.append((asyncio.get_running_loop().time(), request.config_hash))
-        await asyncio.sleep(0.1)
+        try:
+            await asyncio.sleep(0.1)
+        except asyncio.CancelledError:
+            if self.fails_when_cancelled:
+                raise aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata()) from None
+            raise
         if self.failure is not None:
             raise aio.AioRpcError(self.failure, aio.Metadata(), aio.Metadata())
         return bind_phase_pb2.FenceResponse(epoch=7, drain_ms=self.drain_ms)
@@ -211,3 +218,19 @@ async def test_a_replica_that_does_not_take_the_epoch_is_called_ever_later() -> 
         await asyncio.sleep(4.0)
         assert setting.link.is_usable
         assert setting.link.statistics().last_error == ""
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+@on_virtual_time
+async def test_a_call_that_fails_while_the_leader_ends_does_not_keep_it(confirmed: bool) -> None:
+    setting = Setting()
+    setting.replica.fails_when_cancelled = True
+    task = asyncio.create_task(setting.link.keep_fenced())
+    await asyncio.sleep(0.05)
+    if confirmed:
+        setting.link.in_flight = 1
+        await asyncio.sleep(0.1 + bind_link.RENEW_SECONDS)
+    assert len(setting.replica.fenced) == (2 if confirmed else 1)
+    task.cancel()
+    await asyncio.wait({task}, timeout=5.0)
+    assert task.cancelled()

@@ -6,6 +6,9 @@ import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+import grpc
+from grpc import aio
+
 from tests.helpers import fake_binder
 from trireme.cache import object_waits
 from trireme.frontend.phase_clients import bind_phase_client
@@ -153,3 +156,32 @@ async def test_pre_bind_that_is_cancelled_is_not_sent_again() -> None:
     await asyncio.gather(run, return_exceptions=True)
     assert seen[0].cancelled
     await binding.close()
+
+
+class Hanging(bind_phase_client.BindPhaseClient):
+    """Replicas that answer nothing; a call that is cancelled fails at that moment."""
+
+    def __init__(self) -> None:
+        super().__init__(cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 1.0, lambda: None)
+        self.called = 0
+
+    async def _wait_for_replica(self) -> Any:
+        return types.SimpleNamespace(stub=self, in_flight=0, stop_calling=lambda error: None)
+
+    async def PostBind(self, request: bind_pb2.PostBindRequest, timeout: float) -> None:
+        self.called += 1
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata()) from None
+
+
+async def test_a_call_that_fails_because_it_is_cancelled_is_not_made_elsewhere() -> None:
+    """The frontend would not end."""
+    client = Hanging()
+    calling = asyncio.create_task(client.post_bind(bind_pb2.PostBindRequest()))
+    while not client.called:
+        await asyncio.sleep(0)
+    calling.cancel()
+    await asyncio.wait({calling}, timeout=5.0)
+    assert (calling.cancelled(), client.called) == (True, 1)

@@ -91,6 +91,9 @@ class _Answering:
         answer, self._answer = self._answer, None
         return aio.EOF if answer is None else answer
 
+    def cancel(self) -> None:
+        """It has ended."""
+
 
 class Binders:
     """The client, and what it notifies of."""

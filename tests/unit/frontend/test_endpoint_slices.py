@@ -128,3 +128,17 @@ def test_the_replicas_are_reported_after_each_batch_and_whether_all_are_known() 
         (both[1:], True),
         (both, True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("slices", "text"),
+    [
+        ([], "none of its pods runs"),
+        ([_slice()], "none of its pods runs"),
+        ([_slice(_at("10.0.0.1"), ports=[{"port": 7001}])], "its pods have no port http, only 7001"),
+        ([_slice(_at("10.0.0.1"))], "its pods have no port http, only 7001, 8080, grpc, metrics"),
+        ([_slice(_at("10.0.0.1"), ports=[])], "its pods have no port http, only none"),
+    ],
+)
+def test_why_no_replica_has_the_port_is_said(slices: list[Json], text: str) -> None:
+    assert _replicas(slices, "http").missing == text

@@ -40,6 +40,11 @@ class Forker:
         data = self._requests.read() or b""
         return [json.loads(line) for line in data.splitlines()]
 
+    def requests_have_ended(self) -> bool:
+        """Whether the client has closed its pipe, at which the forker ends; there must be no unread requests."""
+        os.set_blocking(self._requests.fileno(), False)
+        return self._requests.read() == b""
+
     async def report(self, line: str | dict[str, Any]) -> None:
         text = line if isinstance(line, str) else json.dumps(line)
         self._reports.write(text.encode() + b"\n")
@@ -149,13 +154,29 @@ async def test_all_processes_end_with_the_forker(monkeypatch: pytest.MonkeyPatch
         spawned.end()
 
 
-async def test_a_forker_that_nobody_needed_is_ended() -> None:
+@pytest.mark.parametrize("is_used", [False, True])
+async def test_stopping_ends_the_forker_and_waits_for_its_processes(is_used: bool) -> None:
     other = Forker()
+    if is_used:
+        await other.start("a")
+        assert len(other.requests()) == 1
+    assert not other.requests_have_ended()
     stopping = asyncio.create_task(other.client.stop())
-    await _turns()
-    assert other.requests() == []
+    async with asyncio.timeout(20.0):
+        # The child has the pipe, too, for a moment after it was spawned.
+        while not other.requests_have_ended():
+            await asyncio.sleep(0)
+    assert not stopping.done()
     other.end()
     await stopping
+    assert not other.client.runs("a")
+
+
+async def test_stopping_before_a_process_was_needed_spawns_no_forker(monkeypatch: pytest.MonkeyPatch) -> None:
+    spawned: list[object] = []
+    monkeypatch.setattr(forker, "spawn_forker", spawned.append)
+    await forker_client.ForkerClient().stop()
+    assert spawned == []
 
 
 class Client:

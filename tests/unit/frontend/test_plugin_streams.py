@@ -84,13 +84,13 @@ class Streams:
         self.streams.unsynced_changed = lambda unsynced: self.reported.append(set(unsynced))
 
     def configure(self, *plugins: tuple[str, str], rejected: str = "", every_node: str = "") -> None:
-        """Plugins by name and version; that of `every_node` gets the nodes with each call."""
+        """Plugins by name and version; `rejected` are names, and `every_node` gets the nodes with each call."""
         configuration = snapshot_pb2.Configuration()
         for name, version in plugins:
             data = plugin_pb2.NODE_DATA_NAMES if name == every_node else plugin_pb2.NODE_DATA_SNAPSHOT
             info = plugin_pb2.PluginInfo(name=name, version=version, node_data=data)
             configuration.remote_plugins.add(name=name, endpoints=[f"{name}:1"], deadline_ms=1500, info=info)
-        self.streams.configure(configuration, lambda plugin: plugin == rejected)
+        self.streams.configure(configuration, lambda plugin: plugin in rejected.split())
 
     @property
     def open(self) -> dict[str, Any]:
@@ -141,6 +141,16 @@ async def test_the_stream_to_a_plugin_that_is_rejected_goes_on_unless_it_has_ano
     assert (world.open["plugin a"] is before["plugin a"]) is goes_on
     assert before["plugin a"].restarts == int(goes_on)
     assert "plugin c" not in world.open
+    await world.streams.close()
+
+
+async def test_the_streams_to_all_rejected_plugins_go_on() -> None:
+    world = Streams()
+    world.configure(("a", "1"), ("b", "1"), ("c", "1"))
+    before = world.open
+    world.configure(("b", "1"), rejected="a c")
+    assert world.open == before
+    assert [each.restarts for each in before.values()] == [1, 1, 1]
     await world.streams.close()
 
 

@@ -97,8 +97,16 @@ class RenewableChannel:
     def __init__(self) -> None:
         self.channel = Channel()
 
+        self.ended: list[str] = []
+
     def renew(self) -> bool:
         return False
+
+    async def drain(self) -> None:
+        self.ended.append("drained")
+
+    async def close(self) -> None:
+        self.ended.append("closed")
 
 
 class Dialer(dialing.Dialer):
@@ -134,6 +142,7 @@ class Setting:
         self.source = Source()
         self.notified: asyncio.Queue[bool] = asyncio.Queue()
         dialer = Dialer()
+        self.connection = dialer.only
         self.channel = dialer.only.channel
         self.opened = self.channel.opened
         self.link = replica_link.ReplicaLink("replica", self.source, dialer, lambda: self.now, self._changed)
@@ -184,7 +193,9 @@ async def test_a_replica_that_is_not_in_step_has_a_reason() -> None:
             pass
         assert link.statistics().last_error == ""
         link.publish(_delta(1), 1)
-        setting.now += replica_link.SILENCE_SECONDS + 1.0
+        setting.now += replica_link.SILENCE_SECONDS
+        assert link.statistics().last_error == ""
+        setting.now += 1.0
         assert link.statistics().last_error == "for 4 s it has not acknowledged what it was sent"
         stream.end()
         while link.streaming:
@@ -300,6 +311,16 @@ async def test_an_answer_that_ends_a_silence_is_notified() -> None:
         setting.now += replica_link.SILENCE_SECONDS + 0.5
         setting.link.on_answer()
         assert setting.notified.get_nowait()
+
+
+async def test_an_answer_is_not_notified_before_the_full_sync_is_acknowledged() -> None:
+    """A replica that is called again after a rollout may answer calls that were made before."""
+    async with running() as setting:
+        await setting.opened.get()
+        while not setting.link.streaming:
+            await asyncio.sleep(0)
+        setting.link.on_answer()
+        assert setting.notified.empty()
 
 
 async def test_an_acknowledgement_in_time_is_not_notified() -> None:
@@ -451,3 +472,28 @@ async def test_a_wait_after_a_failure_ends_with_a_change_of_the_configuration_al
     assert await setting.link._restarted_within(0.01) is False
     setting.link._restarting.set()
     assert await setting.link._restarted_within(DEADLINE) is True
+
+
+async def test_a_replica_that_takes_decisions_gets_a_new_configuration_on_the_same_stream() -> None:
+    """At once, behind what waits for it."""
+    async with running() as setting:
+        stream = await setting.in_step()
+        setting.link.takes_decisions = True
+        setting.source.config_hash = 2
+        setting.link.restart()
+        assert not setting.link.in_step
+        while len(stream.written) < 4:
+            await asyncio.sleep(0)
+        assert [each.hello.config_hash for each in stream.written if each.HasField("hello")] == [1, 2]
+        stream.acknowledge(0)
+        while not setting.link.in_step:
+            await asyncio.sleep(0)
+        assert setting.opened.empty()
+        assert setting.link.statistics().full_syncs == 2
+
+
+async def test_a_link_that_is_removed_ends_its_calls_and_then_its_channel() -> None:
+    setting = Setting()
+    await setting.link.drain()
+    await setting.link.close()
+    assert setting.connection.ended == ["drained", "closed"]

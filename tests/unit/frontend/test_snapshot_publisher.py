@@ -104,3 +104,14 @@ def test_a_full_sync_is_kept_while_what_followed_is_no_more_than_it_is(more: int
     if not kept:
         world.publisher._extend_full_sync(b"d" * size)
         assert len(world.publisher.full_sync()) == len(first) + 1, "it is counted from the new one on"
+
+
+def test_what_nobody_follows_is_dropped() -> None:
+    """The first stream begins with all of the cluster."""
+    followers = Followers(followed=False)
+    world = Publishing(followers)
+    world.set_node("a")
+    assert world.publisher.publish() == 1
+    assert followers.got == []
+    assert not world.cache.has_changes
+    assert world.full_sync()[-1][1] == 1

@@ -101,3 +101,46 @@ def test_a_path_that_is_no_field_is_refused(path: str, words: str) -> None:
 def test_the_labels_that_are_read(paths: list[str], keys: frozenset[str] | None) -> None:
     """If this fails, pods that differ in a label that the plugin reads would be one class."""
     assert PodFields(paths).label_keys == keys
+
+
+@pytest.mark.parametrize(
+    ("path", "present", "expected"),
+    [
+        ("spec.priority", {"spec": {}}, {"spec": {"priority": 0}}),
+        (
+            "spec.tolerations",
+            {"spec": {"tolerations": [{"key": "x"}]}},
+            {"spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}},
+        ),
+        (
+            "metadata.labels['tier']",
+            {"metadata": {"labels": {"a": "b"}}},
+            {"metadata": {"labels": {"a": "b", "tier": "front"}}},
+        ),
+        (
+            "spec.containers.image",
+            {"spec": {"containers": [{"name": "a"}, {}]}},
+            {"spec": {"containers": [{"name": "a", "image": "nginx"}, {"image": "redis"}]}},
+        ),
+        ("spec.containers.image", {"spec": {"containers": [{"name": "b"}]}}, {"spec": {"containers": "all"}}),
+        ("spec.affinity.podAffinity", {"spec": {}}, {"spec": {"affinity": {"podAffinity": {}}}}),
+        ("spec.nodeName", {"spec": {"priority": 0}}, {"spec": {"priority": 0}}),
+    ],
+    ids=[
+        "a field",
+        "a list that is there",
+        "a label",
+        "each of a list",
+        "a list in part",
+        "a message",
+        "an unset field",
+    ],
+)
+def test_a_part_of_a_pod_gets_the_declared_fields(
+    path: str, present: dict[str, object], expected: dict[str, dict[str, object]]
+) -> None:
+    part = json_format.ParseDict(present, core_pb2.Pod())
+    PodFields([path]).complete(POD, part)
+    if expected.get("spec", {}).get("containers") == "all":
+        expected = {"spec": {"containers": json_format.MessageToDict(POD)["spec"]["containers"]}}
+    assert json_format.MessageToDict(part) == expected

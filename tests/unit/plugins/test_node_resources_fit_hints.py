@@ -63,6 +63,7 @@ LARGE = _has(cpu="2", **{GPU: "1"})
         pytest.param(WAITS, LARGE, _has(cpu="2"), SKIP, id="its-device-plugin-restarts"),
         pytest.param(WAITS, _has(cpu="2"), _has(cpu="1"), SKIP, id="it-did-not-fit-before"),
         pytest.param(WAITS, None, _has(cpu="1", **{GPU: "1"}), SKIP, id="new"),
+        pytest.param(WAITS, None, LARGE, QUEUE, id="new-and-large-enough"),
         pytest.param(nominated("other", WAITS), LARGE, _has(cpu="1"), SKIP, id="nominated-elsewhere"),
         pytest.param(asking(cpu="2", **{GPU: "1"}), LARGE, _has(cpu="1"), SKIP, id="nominated-nowhere"),
         pytest.param(

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -273,3 +274,16 @@ def test_a_pod_that_left_and_came_again_is_listed_once() -> None:
     pods.add(again, again.record.class_id)
     assert sorted(keys(list(pods))) == ["again", "other"]
     assert (pods.size, _drain(pods, clock, 8)) == (2, [["other", "again"]])
+
+
+def test_pods_of_one_class_that_come_and_go_leave_no_memory_behind() -> None:
+    """They are taken out from behind the first one, which waits on."""
+    pods, clock = ActiveQueue(), Clock()
+    first = clock.pod(pods, record("first", 1))
+    of_class: Any = first.container
+    for index in range(3000):
+        pod = clock.pod(pods, record(f"p{index}", 1))
+        assert pod.container is of_class
+        pod.container.discard(pod)
+    assert len(of_class.heap) < 500
+    assert _drain(pods, clock, 8) == [["first"]]

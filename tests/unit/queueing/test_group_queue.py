@@ -486,3 +486,52 @@ def test_pre_enqueue_of_another_profile_changes_nothing_for_a_group() -> None:
     popped(queue)
     queue.recheck_pre_enqueue(PROFILE, NODE_ADD, T0)
     assert queue.pop(T0, 100) is None, "a group that is being tried does not enter again"
+
+
+def test_an_attempt_that_has_not_begun_cannot_end() -> None:
+    queue = grouping_queue()
+    of_three(queue)
+    group, pods = popped(queue)
+    for pod in pods:
+        queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
+    queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0)
+    with pytest.raises(ValueError, match="group ns/g is not being tried"):
+        queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0)
+    assert place(queue, "p0") is BackOff
+
+
+def test_the_member_that_held_the_group_back_is_checked_first() -> None:
+    """Each event would otherwise check all members of each group that is held back."""
+    checked, gated = list[str](), {"uid-p1", "uid-p2"}
+
+    def pre_enqueue(pod: QueuedPodInfo) -> str | PreEnqueueResult:
+        checked.append(pod.uid)
+        return "Claims" if pod.uid in gated else PreEnqueueResult.ALLOWED
+
+    queue = grouping_queue(registrations=[EventRegistration("Claims", NODE_ADD)], pre_enqueue=pre_enqueue)
+    of_three(queue)
+    for still_gated, expected in (
+        ({"uid-p1", "uid-p2"}, ["uid-p1"]),
+        ({"uid-p2"}, ["uid-p1", "uid-p0", "uid-p1", "uid-p2"]),
+    ):
+        gated &= still_gated
+        checked.clear()
+        queue.on_event(NODE_ADD, None, None, T0)
+        assert checked == expected
+    checked.clear()
+    queue.on_event(NODE_ADD, None, None, T0)
+    assert checked == ["uid-p2"]
+
+
+def test_the_first_attempt_at_a_member_begins_when_its_group_may_be_tried() -> None:
+    """The time for which a group is held back is not that of an attempt."""
+    queue = grouping_queue()
+    of_three(queue, 2)
+    first = queue.contents.get("ns/p0")
+    assert first is not None
+    assert (type(first.state), first.initial_attempt_timestamp) == (Gated, 0.0)
+    queue.add(member("p2", "g"), T0 + 7)
+    assert (type(first.state), first.initial_attempt_timestamp) == (Active, T0 + 7)
+    group = popped_and_refused(queue)
+    queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0 + 8)
+    assert first.initial_attempt_timestamp == T0 + 7

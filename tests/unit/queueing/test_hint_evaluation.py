@@ -179,3 +179,11 @@ def test_the_events_that_a_refused_pod_waits_for_are_listed() -> None:
     )
     assert table.registrations.event_labels("p", ["A"]) == ["NodeAdd", "NodeUpdateNodeTaint"]
     assert table.registrations.event_labels("p", ["C"]) == []
+
+
+def test_an_event_finds_the_registrations_of_each_profile() -> None:
+    hints = QueueingHintMap({"p": [A_YES], "without": [EventRegistration("A", POD_DELETE)], "q": [B_NO, B_FAR]})
+    assert hints.matching_by_profile(NODE_ADD) == {"p": (A_YES,), "q": (B_NO, B_FAR)}
+    assert [hints.has_registered(plugin, NODE_ADD) for plugin in "ABC"] == [True, True, False]
+    hints.replace({"q": [A_NO]})
+    assert hints.matching_by_profile(NODE_ADD) == {"q": (A_NO,)}

@@ -124,3 +124,15 @@ def test_a_tree_has_its_minimum_if_enough_of_its_groups_have_theirs(counts: dict
     tree = forest.tree(GroupKey("ns/root", composite=True))
     assert tree is not None
     assert tree.has_minimum(lambda name: counts.get(name, 0)) == enough
+
+
+def test_a_tree_lists_its_groups_from_the_top_and_its_leaves() -> None:
+    tree = planted(
+        of_groups("root"), of_groups("mid", parent="root"), pod_group("a", parent="mid"), pod_group("b", parent="root")
+    ).tree(GroupKey("ns/root", composite=True))
+    assert tree is not None
+    names = [node.name for node in tree.nodes()]
+    assert sorted(names) == ["a", "b", "mid", "root"]
+    assert names[0] == "root"
+    assert names.index("mid") + 1 == names.index("a")
+    assert sorted(node.name for node in tree.leaves()) == ["a", "b"]

@@ -1,5 +1,6 @@
 """SchedulingQueue: gates and hints of plugins in other processes."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -20,10 +21,14 @@ from tests.helpers.queue_builders import (
     record,
 )
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.framework.sort_key import SortKey
 from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer
+from trireme.queueing.pending_pod import GivenSortKey
+from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
+from trireme.queueing.remote_calls import RenewSortKey
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import Active, BackOff, Gated, PreEnqueuePending, QueueState, Unschedulable
 from trireme.registry.in_tree import PREEMPTION_PLUGIN
@@ -224,6 +229,17 @@ def test_an_update_of_a_pod_calls_the_remote_hint_for_that_pod_only() -> None:
     assert place(q, "a") is Active
 
 
+def test_an_answer_about_a_pod_that_is_gone_moves_nothing() -> None:
+    q = queue()
+    q.add(record("a"), T0)
+    fail(q, T0, "Far")
+    call = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
+    q.delete("ns/a", "uid-a", T0 + 6)
+    assert q.hint_answered(call, [HintAnswer.QUEUE], T0 + 9) == ()
+    assert place(q, "a") is None
+    assert not q.ready()
+
+
 def test_an_answer_does_not_follow_a_pod_that_came_after_the_call() -> None:
     q = queue()
     for name in ("a", "b"):
@@ -384,3 +400,34 @@ def test_pods_that_wait_are_gated_again() -> None:
     assert not q.repeat_pre_enqueue(call)
     assert q.pre_enqueue_answered(call, "", T0) == ()
     assert place(q, "called") is Gated
+
+
+@pytest.mark.parametrize("tried", [False, True], ids=["waiting", "being tried"])
+@pytest.mark.parametrize("has_key", [False, True])
+def test_a_pod_of_another_class_is_given_another_sort_key_if_it_has_one(has_key: bool, tried: bool) -> None:
+    """It would stay where its old class belongs."""
+
+    def with_class(class_id: int) -> PodInfo:
+        out = record("p", class_id, resource_version=str(class_id))
+        given = GivenSortKey(SortKey((1,)), 1, 1) if has_key else None
+        return out._replace(pod=dataclasses.replace(out.pod, given_sort_key=given))
+
+    q = queue()
+    q.add(with_class(1), T0)
+    pods = popped(q, T0) if tried else []
+    instructions = list(q.update(with_class(2), (), None, None, T0))
+    for each in pods:
+        assert instructions == []
+        instructions += q.requeue(each, T0, rejectors=frozenset({"Fit"}))
+    assert instructions == ([RenewSortKey(pod(q, "p"))] if has_key else [])
+    assert list(q.update(with_class(2)._replace(resource_version="3"), (), None, None, T0)) == []
+
+
+def test_a_gated_pod_that_is_classified_again_keeps_the_reason_of_its_gate() -> None:
+    q = queue([EventRegistration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    q.pre_enqueue_answered(call_id(q.add(record("p"), T0)), "FarGate", T0, "no quota")
+    assert (pod(q, "p").gated_by, pod(q, "p").gate_reason) == ("FarGate", "no quota")
+    q.reclassify("ns/p", "uid-p", 7)
+    assert (pod(q, "p").gated_by, pod(q, "p").gate_reason) == ("FarGate", "no quota")
+    q.pre_enqueue_answered(call_id(q.on_event(NODE_ADD, None, "node", T0)), "", T0)
+    assert (pod(q, "p").gated_by, pod(q, "p").gate_reason) == ("", "")

@@ -109,6 +109,19 @@ def test_a_nomination_stays_through_attempts_that_say_nothing_of_it() -> None:
     assert q.nominator.node_of("uid-p") == ""
 
 
+@pytest.mark.parametrize("earlier", ["", "n1"])
+def test_a_nomination_that_the_object_was_given_during_the_attempt_counts(earlier: str) -> None:
+    """It is later than that of an earlier attempt, which is known here alone."""
+    q = queue()
+    q.add(record("p"), T0)
+    fail(q, T0, "Fit", nominated_node=earlier)
+    q.on_event(NODE_ADD, None, "node", T0 + 9)
+    (pod_in_attempt,) = popped(q, T0 + 10)
+    latest = record("p", nominated_node="n2", resource_version="2")
+    q.requeue(pod_in_attempt, T0 + 11, rejectors=frozenset({"Fit"}), record=latest)
+    assert q.nominator.node_of("uid-p") == "n2"
+
+
 def test_a_pod_that_changes_while_it_waits_is_taken_by_its_new_record() -> None:
     """A pod whose class changed would be evaluated as what it was."""
     q = queue()
@@ -211,6 +224,41 @@ def test_a_pod_activated_in_flight_is_tried_again() -> None:
     q.activate([("ns/p", "uid-p")], T0)
     q.requeue(pods[0], T0, rejectors=frozenset({"Taint"}))
     assert place(q, "p") is BackOff
+
+
+def test_a_pod_that_is_tried_while_plugins_change_is_tried_again() -> None:
+    q = queue()
+    for name in ("refused", "a", "b"):
+        q.add(record(name), T0)
+        if name == "refused":
+            fail(q, T0, "Taint")
+    pods = popped(q, T0)
+    q.retry_all(NODE_ADD, T0)
+    for each in pods:
+        q.requeue(each, T0, rejectors=frozenset({"Taint"}))
+    assert [place(q, name) for name in ("refused", "a", "b")] == [BackOff] * 3
+
+
+def test_the_pods_that_are_tried_are_listed() -> None:
+    q = queue()
+    for name in ("a", "b", "c"):
+        q.add(record(name), T0)
+    tried = popped(q, T0, 2)
+    assert keys(q.contents.in_flight_pods()) == keys(tried) == ["a", "b"]
+    assert keys(q.contents.waiting_pods()) == ["c"]
+
+
+def test_the_last_transitions_of_each_pod_are_found_oldest_first() -> None:
+    q = queue()
+    for name in ("a", "b", "c"):
+        q.add(record(name, class_id=ord(name)), T0)
+    for number in range(3):
+        fail(q, T0 + 100 * number, "Fit")
+    q.on_event(NODE_ADD, None, "node", T0 + 400)
+    found = q.contents.last_transitions({"uid-a", "uid-b", "uid-x"}, 2)
+    assert {uid: [(each.to, each.cause) for each in of_pod] for uid, of_pod in found.items()} == {
+        uid: [(Unschedulable, "ScheduleAttemptFailure"), (Active, "NodeAdd")] for uid in ("uid-a", "uid-b")
+    }
 
 
 def test_events_may_help_only_pods_of_low_priority_or_all_but_one() -> None:

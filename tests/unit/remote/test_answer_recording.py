@@ -1,10 +1,12 @@
 """What remote plugins answer in a call that is recorded, and only then."""
 
 import contextvars
+from typing import Any
 
 import numpy as np
 import pytest
 
+from trireme.evaluation.scoring import class_scores, score_column
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.remote import answer_recording
@@ -114,6 +116,23 @@ def test_normalised_scores_are_recorded_unless_the_plugin_failed() -> None:
         answer_recording.add_normalized("P", slots, np.array([50, 100], dtype=np.int64))
     (answer,) = read(collected).answers
     assert (list(answer.scores.normalized_slots), list(answer.scores.normalized)) == ([4, 2], [50, 100])
+
+
+def test_the_scores_by_which_a_class_was_placed_are_recorded_by_plugin() -> None:
+    """Those of plugins that were not called for it are none."""
+    with_copies = score_column.ScoreColumn(None, 1, raw=np.array([7, 8]))
+    with_copies.copies.write(np.array([1]), np.array([[6, 5]]))
+    columns = {"Q": with_copies, "Silent": score_column.ScoreColumn(None, 1, silent=True, raw=np.array([3]))}
+    plugins: Any = dict.fromkeys(["NotCalled", "Silent", "Q"])
+    with answer_recording.recording(wanted=True) as collected:
+        assert collected is not None
+        answer_recording.add_scores(collected, plugins, class_scores.ClassScores(plugins=columns))
+    silent, scored = read(collected).answers
+    assert (silent.plugin, silent.scores) == ("Silent", remote_answer_pb2.RemoteScores(silent=True))
+    assert (scored.plugin, scored.scores) == (
+        "Q",
+        remote_answer_pb2.RemoteScores(raw=[7, 8], copied_slots=[1], copies=[2], copied=[6, 5]),
+    )
 
 
 def test_nothing_is_kept_outside_a_recorded_call() -> None:

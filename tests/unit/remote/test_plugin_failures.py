@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from grpc import aio
 
-from trireme.framework import status
+from trireme.framework import sort_key, status
 from trireme.plugin_api import interfaces, scorers
 from trireme.remote import (
     call_parts,
@@ -23,6 +23,7 @@ from trireme.remote import (
     remote_connection,
     remote_placement_feasible,
     remote_queue,
+    remote_queue_sort,
     remote_reserve,
 )
 from trireme.rpc import message_sizes
@@ -164,6 +165,43 @@ async def test_a_hint_that_fails_has_every_pod_tried(answer: Any, found: list[bo
     assert (len(request.pods), request.config_hash) == (2, 77)
 
 
+_KEYS = [queue_pb2.SortKey(level=[number]) for number in (5, 6)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "keys"),
+    [
+        (queue_pb2.QueueSortResponse(keys=_KEYS), [5, 6]),
+        (queue_pb2.QueueSortResponse(keys=_KEYS, statuses=[SUCCESS, ERROR]), [5, "broken"]),
+        (queue_pb2.QueueSortResponse(keys=_KEYS, statuses=[SUCCESS, REFUSED]), ["statuses[1]", "statuses[1]"]),
+        (queue_pb2.QueueSortResponse(keys=_KEYS, statuses=[SUCCESS]), ["statuses: has 1 ", "statuses: has 1 "]),
+        (queue_pb2.QueueSortResponse(keys=_KEYS[:1]), ["keys: has 1 entries", "keys: has 1 entries"]),
+        (queue_pb2.QueueSortResponse(keys=[_KEYS[0], queue_pb2.SortKey()]), ["keys[1].level", "keys[1].level"]),
+        (AWAY, ["away", "away"]),
+    ],
+)
+@pytest.mark.parametrize("ignore", [False, True])
+async def test_a_pod_without_a_key_has_an_error_or_is_ordered_as_others(
+    answer: Any, keys: list[int | str], ignore: bool
+) -> None:
+    """Its priority orders it then."""
+    connection = Connection(answer)
+    pods = copy.deepcopy(PODS)
+    pods[1].spec.priority = 9
+    found = await remote_queue_sort.RemoteQueueSortPlugin(client_of(connection, ignore=ignore)).sort_keys("p", pods)
+    for each, wanted in zip(found, keys, strict=True):
+        if isinstance(wanted, int):
+            assert each == sort_key.SortKey((wanted,))
+        elif ignore:
+            assert each is None
+        else:
+            assert isinstance(each, status.Status)
+            assert wanted in each.message
+    request = queue_pb2.QueueSortRequest.FromString(connection.requests[0])
+    assert [(each.metadata.name, each.spec.priority) for each in request.pods] == [("p0", 0), ("p1", 9)]
+    assert (request.profile, request.config_hash) == ("p", 77)
+
+
 def _steps(count: int) -> list[pod_groups_pb2.PlacementStep]:
     return [pod_groups_pb2.PlacementStep(tried=number) for number in range(count)]
 
@@ -196,6 +234,7 @@ async def _placement(connection: Connection, steps: int, *, ignore: bool = False
         ([_feasible(SUCCESS, ERROR), _feasible(SUCCESS)], 3, "se", "sss"),
         ([_feasible(SUCCESS, ERROR), _feasible(REFUSED)], 3, "se", "ssu"),
         ([_feasible(SUCCESS)], 3, "e", "sss"),
+        ([_feasible()], 3, "e", "sss"),
         ([_feasible(REFUSED, SUCCESS)], 3, "e", "sss"),
         ([_feasible(*[SUCCESS] * 4)], 3, "e", "sss"),
         ([_feasible(status_pb2.Status(code=status_pb2.CODE_WAIT), SUCCESS, SUCCESS)], 3, "e", "sss"),
@@ -212,6 +251,7 @@ async def test_a_step_that_fails_ends_the_trial_or_lets_its_step_pass(
         assert {each.plugin for each in found} == {"Quota"}
     errors = [each for each in await _placement(Connection(*answers), steps) if each.code is status.Code.ERROR]
     assert all(each.message.startswith("running PlacementFeasible plugin: ") for each in errors)
+    assert [reason.code for each in errors for reason in each.reasons] == ["pluginCallFailed"] * len(errors)
 
 
 async def test_many_steps_are_several_calls_each_with_the_pods_up_to_its_last_step() -> None:

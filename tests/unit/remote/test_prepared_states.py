@@ -29,11 +29,14 @@ def test_an_answer_about_one_slot_leaves_the_others() -> None:
     assert verdicts.index.tolist() == [0, 2]
     assert verdicts.capacity is not None
     assert verdicts.capacity.tolist() == [7, interfaces.UNLIMITED]
+    state.write(np.array([0]), interfaces.Verdicts(np.array([5], dtype=np.int16)))
+    assert state.read(np.array([0, 1]), interfaces.StatusTable()).index.tolist() == [5, 0]
 
     scores = remote_score.RemoteScoreState()
     scores.write(np.array([1, 3]), np.array([10, 30]))
     scores.write(np.array([9]), np.array([90]))
-    assert scores.raw[[1, 3, 9]].tolist() == [10, 30, 90]
+    scores.write(np.array([3]), np.array([31]))
+    assert scores.raw[[1, 3, 9]].tolist() == [10, 31, 90]
 
 
 def test_classes_that_share_answers_read_one_array_each_by_its_own_statuses() -> None:

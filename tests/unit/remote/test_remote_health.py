@@ -48,19 +48,27 @@ def test_a_plugin_that_responds_is_there(rejected: bool) -> None:
     assert (health.answered, health.failed) == ((0, 10) if rejected else (5, 5))
 
 
-def test_a_probe_that_is_answered_closes_the_breaker() -> None:
+@pytest.mark.parametrize("rejected", [False, True], ids=["answered", "rejected the request"])
+def test_a_probe_that_is_answered_closes_the_breaker(rejected: bool) -> None:
     clock = Clock(100.0)
     health = _health(clock)
     _fail(health, "Score", 2)
     clock.now += 9.0
     assert health.last_error_age() == 9.0
     assert not health.is_probe_due("Score")
+    assert "until" in health.last_error()
     clock.now += 1.0
     assert health.is_probe_due("Score")
+    # Its time is over: nobody knows when the next call is.
+    assert health.last_error() == "Score is not called: down"
     assert isinstance(health.admit("Score"), int)
-    health.record_answer("Score")
+    assert health.last_error() == "Score is not called: down"
+    if rejected:
+        health.record_rejected_request("Score", "no such class")
+    else:
+        health.record_answer("Score")
     assert " since " not in health.describe_failures("Score")
-    assert health.last_error() == "Score: down"
+    assert health.last_error() == ("Score: no such class" if rejected else "Score: down")
 
 
 def test_that_a_plugin_fails_and_answers_again_is_logged_once_each(caplog: pytest.LogCaptureFixture) -> None:

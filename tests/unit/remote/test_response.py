@@ -220,6 +220,8 @@ def test_scorers_fail_or_skip_and_refuse_nothing() -> None:
     assert remote_response.read_pre_score(score_pb2.PreScoreResponse(status=skip), "P")[0].code is status.Code.SKIP
     with pytest.raises(ValueError, match=r"Unschedulable does not belong here; allowed: Success, Skip, Error$"):
         remote_response.read_pre_score(score_pb2.PreScoreResponse(status=REFUSED), "P")
+    with pytest.raises(ValueError, match=r"Skip does not belong here; allowed: Success, Error, a refusal$"):
+        remote_response.read_score(score_pb2.ScoreResponse(status=skip), "P", 0, scorers.Normalization.NONE)
 
 
 def test_an_error_of_one_node_is_an_error_of_the_answer() -> None:

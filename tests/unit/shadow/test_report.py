@@ -8,8 +8,10 @@ import pathlib
 import re
 from html.parser import HTMLParser
 
+import jsonschema
 import pytest
 
+from tests.helpers import schemas_document
 from trireme.shadow import (
     decision_comparison,
     judgement,
@@ -151,6 +153,26 @@ def test_a_report_can_be_made_at_any_time(changes: dict[str, object]) -> None:
     assert "<h1>" in report_page.page(made)
     assert report_lines.lines(made)
     json.dumps(report.to_json(made))
+
+
+@pytest.mark.parametrize("samples", [True, False], ids=["with-samples", "before-the-first-sample"])
+def test_the_json_is_as_its_schema_has_it(samples: bool) -> None:
+    made = report.to_json(_report() if samples else _report(samples=[]))
+    schema = json.loads((schemas_document.FOLDER / "shadow.schema.json").read_text())
+    jsonschema.Draft202012Validator(schemas_document.strict(schema)).validate(json.loads(json.dumps(made)))
+    assert made["worlds"].keys() == ({"other", "trireme"} if samples else set())
+
+
+def test_the_json_has_the_scores_of_each_example() -> None:
+    (example,) = report.to_json(_report())["comparison"]["examples"]
+    assert (example["node"], example["total"]) == ("node-<a>", 400)
+    assert (example["preferred"], example["preferredTotal"]) == ("node-b", 412)
+    assert example["plugins"] == [{"plugin": "NodeResourcesFit", "weight": 1, "node": 40, "preferred": 52}]
+
+
+def test_the_json_counts_the_pods_that_only_one_cluster_has() -> None:
+    world = report.to_json(_report())["worlds"]["trireme"]
+    assert (world["followed"], world["nodeLosses"], world["missing"]) == (4, 1_234_567, 17)
 
 
 def test_bindings_that_could_not_be_compared_do_not_agree() -> None:

@@ -1,4 +1,4 @@
-"""The spec of PrioritySort."""
+"""The spec of PrioritySort. The queue has the order itself: `queueing.pod_info.key_by_priority`."""
 
 from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec
 

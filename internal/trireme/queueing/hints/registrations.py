@@ -2,7 +2,8 @@
 
 Source: EventsToRegister of the plugins.
 
-Tests: tests/unit/plugins/test_hints_table.py, tests/unit/plugins/test_node_volume_limits_hints.py.
+Tests: tests/unit/queueing/test_registrations.py, tests/unit/plugins/test_hints_table.py,
+tests/unit/plugins/test_node_volume_limits_hints.py.
 """
 
 from collections.abc import Sequence
