@@ -327,6 +327,11 @@ test-traces: $(STAMP) ## Send traces to a real collector, and read them from its
 bench: $(STAMP) controlplane ## Benchmark against kube-scheduler (NODES=5000 WORKLOADS="basic nodeaffinity")
 	@$(BIN)/python -m tools.bench.run $(BENCH_NODES) $(if $(WORKLOADS),--workloads $(subst $(space),$(comma),$(WORKLOADS)))
 
+.PHONY: bench-plots
+bench-plots: $(STAMP) controlplane ## Plot what a pod costs by the number of kinds of pods and of nodes, beside kube-scheduler, in docs/performance.svg
+	@$(BIN)/python -m tools.bench.run --workloads distinct,kinds --nodes 500,5000,50000,100000 --sides trireme,kube-scheduler --rounds 1 --merge
+	@$(BIN)/python -m tools.bench.run --render
+
 .PHONY: bench-guard
 bench-guard: $(STAMP) ## Count what a pod costs in calls, bytes and evaluated nodes, and compare with tools/bench/guard.json (ARGS=--write stores it)
 	@$(BIN)/python -m tools.bench.guard $(ARGS)

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.bench.driver import processes, report, rounds, sides, workload
+from tools.bench.driver import plots, processes, report, rounds, sides, workload
 from tools.controlplane import launcher
 from trireme.framework import release
 from trireme_kube.componentbase import clocks
@@ -36,6 +36,7 @@ BENCH = Path(__file__).resolve().parent
 
 RESULT = launcher.REPOSITORY / "build" / "bench.json"
 DOCUMENT = launcher.REPOSITORY / "docs" / "performance.md"
+PLOTS = DOCUMENT.with_suffix(".svg")
 WORKLOADS = BENCH / "workloads" / "performance-config.yaml"
 LIMIT = launcher.REPOSITORY / "build" / "limit"
 DEFAULT_SIDES = "kube-scheduler,trireme,limit"
@@ -70,7 +71,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="list the workloads and end")
     parser.add_argument(
-        "--render", action="store_true", help="write the result's table into docs/performance.md and end"
+        "--render",
+        action="store_true",
+        help="write the result's table into docs/performance.md, its plots beside that, and end",
     )
     return parser.parse_args(arguments)
 
@@ -213,9 +216,12 @@ def summary(run: report.Run) -> str:
     )
 
 
-def render(result: Path, document: Path) -> None:
-    """Writes the tables of a result into a document."""
-    document.write_text(report.document(document.read_text(), json.loads(result.read_text())))
+def render(result: Path, document: Path, plot: Path) -> None:
+    """Writes the tables of a result into a document, and the plots where it has several sizes."""
+    found = json.loads(result.read_text())
+    document.write_text(report.document(document.read_text(), found))
+    if plots.write(found["rows"], plot):
+        print(f"{plot}: written")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -230,7 +236,7 @@ def main(arguments: Sequence[str]) -> int:
                 print(f"{each.test:<24} {each.variant:<32} {each.nodes:>6} nodes  {' '.join(sorted(each.labels))}")
             return 0
         if chosen.render:
-            render(chosen.result, DOCUMENT)
+            render(chosen.result, DOCUMENT, PLOTS)
             return 0
         selected = [
             (each, sides.select(everybody, chosen.sides or each.sides or words(DEFAULT_SIDES)))

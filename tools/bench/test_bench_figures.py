@@ -15,7 +15,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.bench.driver import figures, processes, report, sides
+from tools.bench.driver import figures, plots, processes, report, sides
 
 BENCH = Path(__file__).resolve().parent
 
@@ -363,3 +363,32 @@ def test_document_is_rendered_between_its_markers() -> None:
     assert report.document(once, bench) == once
     with pytest.raises(ValueError, match="no '<!--"):
         report.document("plain", bench)
+
+
+def _cpu(side: str, workload: str, variant: str, cpu_ms: float | None) -> dict[str, Any]:
+    return {"side": side, "workload": workload, "variant": variant, "cpu_ms_per_pod": cpu_ms}
+
+
+def test_a_plot_has_the_sizes_that_both_sides_ran() -> None:
+    rows = [
+        _cpu("trireme", "kinds", "100Kinds", 1.5),
+        _cpu("kube-scheduler", "kinds", "100Kinds", 3.0),
+        _cpu("trireme", "kinds", "1Kinds", 1.0),
+        _cpu("kube-scheduler", "kinds", "1Kinds", 2.0),
+        _cpu("trireme", "kinds", "1000Kinds", 1.7),
+        _cpu("trireme", "kinds", "10Kinds", 1.2),
+        _cpu("kube-scheduler", "kinds", "10Kinds", None),
+        _cpu("trireme", "kinds", "50Nodes", 9.0),
+        _cpu("kube-scheduler", "kinds", "50Nodes", 9.0),
+    ]
+    assert plots.points(rows, "kinds", "Kinds") == [(1, 1.0, 2.0), (100, 1.5, 3.0)]
+
+
+def test_plots_are_written_where_each_has_two_sizes(tmp_path: Path) -> None:
+    file = tmp_path / "plots.svg"
+    rows = [_cpu(side, "kinds", f"{size}Kinds", 1.5) for side in ("trireme", "kube-scheduler") for size in (1, 10)]
+    assert not plots.write(rows, file), "nothing by the number of nodes"
+    assert not file.exists()
+    sizes = [(side, size) for side in ("trireme", "kube-scheduler") for size in (500, 5000)]
+    assert plots.write([*rows, *(_cpu(side, "distinct", f"{size}Nodes", 2.5) for side, size in sizes)], file)
+    assert "<svg" in file.read_text()

@@ -214,7 +214,7 @@ def test_select() -> None:
     assert [each.name for each in chosen] == ["basic/5000Nodes", "backlog/5000Nodes"]
     assert {each.variant for each in workload.select(known, [], [1000])} == {"1000Nodes"}
     default = workload.select(known, [], [])
-    assert {each.test for each in default} == {each.test for each in known} - {"eventpace"}, "which takes ten minutes"
+    assert {each.test for each in default} == {each.test for each in known} - {"eventpace", "kinds"}, "on request"
     (pace,) = workload.select(workload.load(OURS, ["eventpace"], {"measurePods": 7, "other": 1}), ["eventpace"], [5000])
     assert [each.count for each in pace.steps if isinstance(each, step.CreatePods)] == [7]
     assert all("performance" in each.labels for each in default)
