@@ -327,6 +327,13 @@ test-traces: $(STAMP) ## Send traces to a real collector, and read them from its
 bench: $(STAMP) controlplane ## Benchmark against kube-scheduler (NODES=5000 WORKLOADS="basic nodeaffinity")
 	@$(BIN)/python -m tools.bench.run $(BENCH_NODES) $(if $(WORKLOADS),--workloads $(subst $(space),$(comma),$(WORKLOADS)))
 
+.PHONY: bench-before
+bench-before: $(STAMP) controlplane ## Benchmark against another commit, such as the last release (COMMIT=v0.1.0 WORKLOADS="basic distinct")
+	@test -n "$(COMMIT)" || { echo "bench-before: name a commit: make bench-before COMMIT=v0.1.0" >&2; exit 1; }
+	@rm -rf build/before && git clone --quiet . build/before && git -C build/before checkout --quiet $(COMMIT)
+	@$(MAKE) --no-print-directory -C build/before setup
+	@$(BIN)/python -m tools.bench.run $(BENCH_NODES) --workloads $(or $(subst $(space),$(comma),$(WORKLOADS)),basic$(comma)twentyclasses$(comma)distinct) --sides trireme,trireme-before --rounds 5 --result build/before.json
+
 .PHONY: bench-plots
 bench-plots: $(STAMP) controlplane ## Plot what a pod costs by the number of kinds of pods and of nodes, beside kube-scheduler, in docs/performance.svg
 	@$(BIN)/python -m tools.bench.run --workloads distinct,kinds --nodes 500,5000,50000,100000 --sides trireme,kube-scheduler --rounds 1 --merge
