@@ -3,7 +3,7 @@
 This is the part of an evaluation that does not wait: all plugins answer at once, about one generation. What takes time
 was prepared before (`preparing`).
 
-Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_classes_in_turn.py.
+Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_class_families.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,7 +6,8 @@ it has seen; `changed` says when the combined verdict on each slot last changed,
 answer gets a patch. An AsyncFilter may change its verdict while the snapshot stands still, after an answer was given:
 such a change is stamped as later than that answer's generation (`next_stamp`).
 
-Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_preparing.py.
+Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_preparing.py,
+tests/unit/evaluation/test_answered_statuses.py, tests/unit/evaluation/test_verdict_columns.py.
 """
 
 import asyncio
