@@ -8,7 +8,7 @@ the number of nodes.
 
 Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode).
 
-Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
+Tests: tests/unit/evaluation/test_dry_run.py, tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
