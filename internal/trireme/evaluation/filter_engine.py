@@ -6,7 +6,8 @@ Also change: internal/trireme/evaluation/score_engine.py, internal/trireme/filte
 internal/trireme/score/service.py,
 internal/trireme/in_process/in_process_evaluators.py (filter and score are alike here).
 
-Tests: tests/unit/filter/test_service.py, tests/contract/test_phase_contract.py.
+Tests: tests/unit/evaluation/test_filter_engine.py, tests/unit/filter/test_service.py,
+tests/contract/test_phase_contract.py.
 """
 
 import dataclasses
