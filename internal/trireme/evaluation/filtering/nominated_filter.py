@@ -5,7 +5,8 @@ without. A pod that is nominated itself does not count there for itself.
 
 Source: pkg/scheduler/framework/runtime (RunFilterPluginsWithNominatedPods).
 
-Tests: tests/unit/evaluation/test_preparing.py, tests/unit/plugins/default_preemption/test_post_filter.py.
+Tests: tests/unit/evaluation/test_nominated_filter.py, tests/unit/evaluation/test_preparing.py,
+tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 from collections.abc import Sequence
