@@ -205,6 +205,28 @@ def test_a_smaller_class_fits_where_the_one_before_does_not(cluster: Cluster) ->
     assert _admitted(cluster, large, small, large) == [{"n9"}, every, {"n9"}]
 
 
+def test_a_class_fits_nowhere_where_its_family_is_refused_everywhere(cluster: Cluster) -> None:
+    """Of a family that PreFilter refuses no node is known."""
+    names = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("n0", "n1")]
+    required = {"nodeSelectorTerms": [{"matchFields": names}]}
+    never = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    first, second = (pod({"app": "a"}, affinity=never, requests={"cpu": cpu}) for cpu in ("1", "2"))
+    class_id = cluster.class_of(first)
+    assert cluster.ask_filter(class_id).pre_filter.status.messages
+    assert _admitted(cluster, second) == []
+
+
+def test_a_class_that_differs_in_requests_is_filtered_for_what_reads_them(cluster: Cluster) -> None:
+    """The other plugins' verdicts are those of its family."""
+    evaluator = cluster.filter._engine.evaluator
+    spent = []
+    for cpu in ("1", "2"):
+        before = evaluator.statistics().slots_evaluated
+        cluster.ask_filter(cluster.class_of(pod({"app": "a"}, requests={"cpu": cpu})))
+        spent.append(evaluator.statistics().slots_evaluated - before)
+    assert spent[1] == 10 < spent[0]
+
+
 def test_while_pods_are_nominated_the_pods_of_a_daemon_set_are_not_asked_about_together(cluster: Cluster) -> None:
     """The room that nominated pods are to have is looked at for each class."""
     large = cluster.class_of(pod({"app": "x"}, requests={"cpu": "4"}, priority=9))

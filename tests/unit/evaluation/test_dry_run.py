@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import at_once, changed_clusters
 from tests.helpers.changed_clusters import WANTED
 from tests.helpers.fake_remote_filter import FakeRemoteFilter
-from tests.helpers.snapshot_views import SnapshotBuilder
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of
 from trireme.evaluation.filtering import dry_run_filter, filter_chain, filter_evaluator, nominated_pods
 from trireme.evaluation.preemption import async_dry_runs, disruption_budgets, dry_run, potential_victims
 from trireme.framework import status
@@ -39,8 +39,8 @@ class Situation:
     """A cluster, and what counts where a pod of the class WANTED preempts.
 
     `starts` are by row; `budgets` the apps that they select and how many disruptions they allow; `nominated` pods'
-    class and node. `limit`: a service refuses nodes with so many pods; None: there is none. `closed` are the nodes that
-    another service refuses whatever their pods.
+    class and node. `limit`: a service refuses nodes with so many pods, and without any; None: there is none. `closed`
+    are the nodes that another service refuses whatever their pods.
     """
 
     cluster: changed_clusters.Change
@@ -52,21 +52,21 @@ class Situation:
 
 
 class Crowd(FakeRemoteFilter):
-    """A service that refuses nodes with too many pods."""
+    """A service that refuses nodes with too many pods, or none."""
 
     def __init__(self, limit: int) -> None:
         super().__init__("Crowd", interfaces.Dependency.NODE_PODS)
         self._limit = limit
 
     def passes(self, snap: snapshot.Snapshot, slot: int) -> bool:
-        return int(snap.nodes.pod_count[slot]) < self._limit
+        return 0 < int(snap.nodes.pod_count[slot]) < self._limit
 
     async def dry_runs(self, *request: Any) -> interfaces.Verdicts:
         _, snap, _, runs, table = request
         counts = (int(snap.nodes.pod_count[r.slot]) - len(r.removed_rows) + len(r.added_classes) for r in runs)
         refusal = table.intern(status.unschedulable(self.name, "no"))
         return interfaces.Verdicts(
-            np.array([0 if count < self._limit else refusal for count in counts], dtype=np.int16)
+            np.array([0 if 0 < count < self._limit else refusal for count in counts], dtype=np.int16)
         )
 
 
@@ -234,8 +234,8 @@ class ByHand:
         limit = self._situation.limit
         if limit is None:
             return ()
-        crowded = any(sum(at == slot for _, at, _ in world) >= limit for world in worlds)
-        return ("no",) if crowded or slot in self._situation.closed else ()
+        passes = all(0 < sum(at == slot for _, at, _ in world) < limit for world in worlds)
+        return ("no",) if not passes or slot in self._situation.closed else ()
 
     def dry_run(self, slot: int) -> tuple[list[int], int] | Refusal:
         """The victims, the most important first, and how many violate a budget; or why the node takes no pod at all."""
@@ -252,6 +252,26 @@ class ByHand:
         return gone, len(violating.intersection(gone))
 
 
+def _with_a_claim_of(priority: int) -> Situation:
+    """The pod wants a claim that only one pod may use, and which one of this priority uses on the node."""
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": changed_clusters.EXCLUSIVE[0]}}
+    classes = {1: pod_of({"volumes": [volume]}), 2: pod_of(), WANTED: pod_of({"volumes": [volume]})}
+    for number, each in ((1, priority), (2, 0), (WANTED, PRIORITY)):
+        classes[number].spec.priority = each
+    cluster = changed_clusters.Change(
+        ({"labels": {}, "allocatable": {"pods": "9"}},),
+        (1,),
+        classes,
+        ((1, 0, False), (2, 0, False)),
+        (),
+        frozenset(),
+        (),
+    )
+    return Situation(cluster, (0, 0), (), (), None, frozenset())
+
+
+@example(_with_a_claim_of(1))
+@example(_with_a_claim_of(9))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(situations())
 def test_the_victims_on_each_node_are_those_that_cannot_stay(situation: Situation) -> None:

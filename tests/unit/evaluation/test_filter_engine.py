@@ -360,6 +360,13 @@ async def test_constraints_come_with_answers_about_several_pods() -> None:
     for count, asked in ((1, 0), (2, 1)):
         await cluster.engine.filter(cluster.cycle(), count)
         assert plugin.asked == asked
+    never = pod_of({"nodeName": "nowhere"})
+    cluster.builder.add_class(3, never)
+    refusing: Any = cluster.engine.profiles.chains[PROFILE].plugins[0]
+    refusing.pre_filter = lambda *_: interfaces.PreFilterResult(status=status.unresolvable("P", "never"))
+    answer = await cluster.engine.filter(cluster.cycle(3), 2)
+    assert answer.refusal is not None
+    assert plugin.asked == 1, "a class that PreFilter refuses is placed nowhere"
 
 
 async def test_an_answer_says_how_long_its_points_took_if_it_is_timed() -> None:

@@ -107,7 +107,7 @@ class ClassFilter:
         timer.record_point("PreFilter", started)
         started = timer.now()
         changed |= cached.generation < 0
-        cached.ensure_capacity(max(self._snap.nodes.size, self._snap.nodes.capacity))
+        cached.ensure_capacity(self._snap.nodes.capacity)
         parts, renewed = self._filter_changed_slots(pod_class, cached, timer)
         if changed:
             due = arrays.first_slots(self._snap.nodes.size)

@@ -129,7 +129,7 @@ class DryRun:
         for slot, (queue, violating) in zip(fitting.tolist(), queues, strict=True):
             evicted = [row for row in queue if row not in staying]
             violations = sum(row in violating for row in evicted)
-            if violating and len(violating) < len(queue):
+            if violating:
                 # The order of importance, not that in which they were reprieved.
                 chosen = set(evicted)
                 evicted = [row for row in victims_on(slot) if row in chosen]
