@@ -54,6 +54,17 @@ def test_a_patch_numbers_statuses_as_the_answer_that_it_patches(cluster: Cluster
     assert answer.statuses == whole.statuses
 
 
+def test_a_complete_answer_to_another_caller_leaves_patches_to_those_before(cluster: Cluster) -> None:
+    class_id = cluster.class_of(pod({"app": "a"}, requests={"cpu": "3"}))
+    answer = node_columns.from_message(cluster.ask_filter(class_id).columns)
+    for name in ("n1", "n2"):
+        cluster.place(pod({"app": "a"}, requests={"cpu": "2"}), name)
+        cluster.ask_filter(class_id)
+    patch = node_columns.from_message(cluster.ask_filter(class_id, known=answer.generation).columns)
+    assert patch.slots is not None
+    assert patch.slots.tolist() == sorted(cluster.cache.slot_of(name) for name in ("n1", "n2"))
+
+
 def test_reasons_do_not_depend_on_what_the_family_saw_before(cluster: Cluster) -> None:
     """A table of statuses keeps so many with their reasons, and classes of a family share it."""
     with (

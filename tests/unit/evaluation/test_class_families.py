@@ -216,6 +216,32 @@ def test_a_class_fits_nowhere_where_its_family_is_refused_everywhere(cluster: Cl
     assert _admitted(cluster, second) == []
 
 
+def test_a_class_that_names_many_nodes_is_filtered_as_any_other() -> None:
+    """Though another, which differs in the nodes that it names alone, named few."""
+    names = [f"n{number}" for number in range(20)]
+    large = cluster_of([node(name, {HOST: name}) for name in names])
+    try:
+        assert _admitted(large, pod({"app": "a"}, affinity=to_nodes("n1"))) == [{"n1"}]
+        assert _admitted(large, pod({"app": "a"}, affinity=to_nodes(*names[:17]))) == [set(names[:17])]
+        assert _admitted(large, pod({"app": "a"}, affinity=to_nodes("n2", "gone"))) == [{"n2"}]
+    finally:
+        large.close()
+
+
+def test_a_pod_has_only_the_nodes_filtered_again_that_it_may_change(cluster: Cluster) -> None:
+    """Of a class that spreads over zones, those in the zone where one more pod is."""
+    evaluator = cluster.filter._engine.evaluator
+    wanted = pod({"app": "a"}, topologySpreadConstraints=[spread(ZONE, True, {"app": "a"}, 5)])
+    class_id = cluster.class_of(wanted)
+    cluster.place(wanted, "n1")
+    cluster.ask_filter(class_id)
+    before = evaluator.statistics().slots_evaluated
+    cluster.place(wanted, "n0")
+    cluster.ask_filter(class_id)
+    # Its own node is filtered by what looks at its resources, too.
+    assert evaluator.statistics().slots_evaluated - before <= 5 + 2
+
+
 def test_a_class_that_differs_in_requests_is_filtered_for_what_reads_them(cluster: Cluster) -> None:
     """The other plugins' verdicts are those of its family."""
     evaluator = cluster.filter._engine.evaluator

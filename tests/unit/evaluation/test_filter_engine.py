@@ -30,9 +30,12 @@ ME = filter_phase_pb2.Preemptor(pod=cycle_pb2.PodIdentity(name="me", uid="me"), 
 class PostFilter:
     """Answers with the nodes that it may choose from, or which it was given; notes the context."""
 
-    name, remote = "Evicting", False
+    name = "Evicting"
 
     def __init__(self) -> None:
+        self.remote = False
+        #: The answer about each pod; None: as the candidates say.
+        self.answer: filter_pb2.PostFilterResponse | None = None
         self.contexts: list[Any] = []
         self.refused: list[Any] = []
 
@@ -41,6 +44,9 @@ class PostFilter:
         self.refused.append(refused)
         if context.list_candidates:
             return (filter_phase_pb2.PreemptionCandidate(node_name="n0"),)
+        if self.answer is not None:
+            context.pending.independent = True
+            return filter_pb2.PostFilterResponse.FromString(self.answer.SerializeToString())
         names = ",".join(each.node_name for each in context.candidates or ())
         code = status_pb2.CODE_SUCCESS
         return filter_pb2.PostFilterResponse(status=status_pb2.Status(code=code), nominated_node=names)
@@ -165,6 +171,14 @@ def test_a_group_whose_class_does_not_exist_is_refused(operation: str) -> None:
         getattr(cluster.engine, operation)(request(cycle=cluster.cycle(UNKNOWN)))
 
 
+async def test_a_request_about_a_profile_that_does_not_exist_is_refused() -> None:
+    cluster = Cluster()
+    cycle = cluster.cycle()
+    cycle.profile = "other"
+    with pytest.raises(request_errors.InvalidRequestError, match="no profile 'other'"):
+        await cluster.engine.filter(cycle)
+
+
 async def test_requests_about_nothing_are_refused() -> None:
     cluster = Cluster()
     for call, text in (
@@ -220,6 +234,80 @@ async def test_post_filter_gets_columns_of_the_cluster_as_it_is_by_then() -> Non
     cluster.builder.snap.incarnation += 1
     with pytest.raises(snapshot.OutOfStepError):
         await context.refresh()
+
+
+@pytest.mark.parametrize(
+    ("number", "node", "action", "remote", "nominated", "results"),
+    [
+        pytest.param(LARGE, "n0", "evict", False, "", 3, id="each pod"),
+        pytest.param(LARGE, "n0", "evict", True, "", 1, id="a plugin is a service"),
+        pytest.param(LARGE, "n0", "evict", False, "me-1", 1, id="a later pod is nominated"),
+        pytest.param(LARGE, "", "evict", False, "", 1, id="no node is nominated"),
+        pytest.param(LARGE, "gone", "evict", False, "", 1, id="the node is not here"),
+        pytest.param(LARGE, "n0", "other", False, "", 1, id="more is done than to evict"),
+        pytest.param(SMALL, "n0", "evict", False, "", 1, id="a node takes a pod by now"),
+    ],
+)
+async def test_several_pods_have_results_where_each_follows_from_those_before(
+    number: int, node: str, action: str, remote: bool, nominated: str, results: int
+) -> None:
+    cluster = Cluster()
+    success = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+    answer = cluster.post_filter.answer = filter_pb2.PostFilterResponse(status=success, nominated_node=node)
+    if action == "evict":
+        answer.actions.add().evict.SetInParent()
+    else:
+        answer.actions.add()
+    cluster.post_filter.remote = remote
+    if nominated:
+        cluster.nominate(nominated, LARGE, 1)
+    preemptors = [filter_phase_pb2.Preemptor(pod=cycle_pb2.PodIdentity(uid=f"me-{each}")) for each in range(3)]
+    found = await cluster.engine.run_post_filter(cluster.cycle(number), REFUSED, None, preemptors)
+    assert len(found.results) == results
+    with_filter = (await cluster.engine.filter(cluster.cycle(number), 3, 0, preemptors)).post_filter_results
+    assert len(with_filter) == (0 if remote or nominated or number == SMALL else results)
+
+
+@pytest.mark.parametrize("code", [status.Code.ERROR, status.Code.UNSCHEDULABLE])
+async def test_nobody_preempts_where_a_plugin_failed(code: status.Code) -> None:
+    """On some node, or for the class as a whole."""
+    cluster = Cluster()
+    plugin: Any = cluster.engine.profiles.chains[PROFILE].plugins[0]
+    failed = status.Status(code, "P", ("broken",))
+    plugin.filter = lambda pod_class, snap, state, slots, table: interfaces.Verdicts(
+        np.array([table.intern(failed), table.intern(status.unschedulable("P", "no"))], dtype=np.int16)[slots]
+    )
+    preemptors = [ME]
+    found = await cluster.engine.filter(cluster.cycle(), 1, 0, preemptors)
+    assert len(found.post_filter_results) == (code is not status.Code.ERROR)
+    plugin.pre_filter = lambda *_: interfaces.PreFilterResult(status=failed)
+    found = await cluster.engine.filter(cluster.cycle(LARGE), 1, 0, preemptors)
+    assert len(found.post_filter_results) == (code is not status.Code.ERROR)
+
+
+async def test_nobody_preempts_where_there_is_no_node() -> None:
+    cluster = Cluster()
+    for name in ("n0", "n1"):
+        cluster.builder.remove_node(name)
+    assert len((await cluster.engine.filter(cluster.cycle(), 1, 0, [ME])).post_filter_results) == 1
+    (context,) = cluster.post_filter.contexts
+    assert context.slots_where_preemption_may_help(cluster.builder.snap.nodes.live_slots()).tolist() == []
+
+
+async def test_a_service_that_answers_otherwise_without_a_change_has_its_answer_sent() -> None:
+    """The caller has an answer of the same generation."""
+    far = Meanwhile(0)
+    far.depends_on = interfaces.Dependency.CLUSTER
+    cluster = far.cluster = Cluster(far)
+    for name in ("n2", "n3"):
+        cluster.builder.set_node(name)
+    answer = await cluster.engine.filter(cluster.cycle())
+    columns = answer.columns
+    assert columns.feasible.tolist() == [True] * 4
+    for refused in ({2}, {2, 3}, set[int]()):
+        far.passes = lambda snap, slot, refused=refused: slot not in refused  # type: ignore[method-assign]
+        columns.update((await cluster.engine.filter(cluster.cycle(), 1, columns.generation)).columns)
+        assert columns.feasible.tolist() == [slot not in refused for slot in range(4)]
 
 
 @pytest.mark.parametrize("times", range(post_filter_context.MAX_TRIES + 1))

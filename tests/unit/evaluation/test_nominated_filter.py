@@ -11,6 +11,8 @@ from tests.helpers import at_once
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import plugin_timer
 from trireme.evaluation.filtering import filter_chain, filter_evaluator, nominated_pods
+from trireme.framework import status
+from trireme.plugin_api import interfaces
 from trireme.registry import filter_plugins
 from trireme.v1 import cycle_pb2, snapshot_pb2
 
@@ -128,6 +130,58 @@ def test_a_pod_is_admitted_by_its_node_as_it_is_now() -> None:
     assert case.admitted("a") is not None
     case.builder.set_node("n0", allocatable={"cpu": "0", "pods": "9"})
     assert case.admitted("a") is None
+
+
+class Limited:
+    """Lets a node have so many pods: three less the number of services."""
+
+    name = "Limited"
+    depends_on = interfaces.Dependency.NODE_PODS
+    reads = ("service",)
+
+    def pre_filter(self, pod_class: object, snap: Any, table: object) -> interfaces.PreFilterResult:
+        return interfaces.PreFilterResult(state=3 - len(list(snap.objects.all("service"))))
+
+    def filter(self, pod_class: object, snap: Any, state: int, slots: Any, table: Any) -> interfaces.Verdicts:
+        refusal = table.intern(status.unschedulable(self.name, "too many"))
+        return interfaces.Verdicts(np.where(snap.pod_count(slots) < state, 0, refusal).astype(np.int16))
+
+
+def test_a_new_answer_of_pre_filter_counts_with_nominated_pods_too() -> None:
+    """Without them nothing changes on their node, so that it would not be looked at again."""
+    case = Nominated([2, 2])
+    plugin: Any = Limited()
+    evaluator = filter_evaluator.FilterEvaluator(case.builder.snap, {"p": filter_chain.FilterChain([plugin])})
+    case.nominate("o", OTHER, 0)
+    for services, expected in ((0, [True, True]), (1, [True, True]), (2, [False, True])):
+        if services:
+            entry = snapshot_pb2.ClusterObject()
+            entry.service.metadata.namespace, entry.service.metadata.name = "default", f"s{services}"
+            case.builder.apply(objects=[entry])
+        found = at_once.answer(evaluator.evaluate("p", case.builder.snap.classes[CLASS]))
+        assert found.passing(2).tolist() == expected
+
+
+def test_nodes_with_nominated_pods_are_looked_at_again_where_plugins_look_at_other_nodes() -> None:
+    """With the pod that is nominated to n0 its zone has one too many, until there is one in the other zone as well."""
+    builder = SnapshotBuilder()
+    for name, zone in (("n0", "a"), ("n1", "b")):
+        builder.set_node(name, labels={"zone": zone})
+    labels = {"app": "x"}
+    constraint = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+                  "labelSelector": {"matchLabels": labels}}  # fmt: skip
+    builder.add_class(CLASS, pod_of({"topologySpreadConstraints": [constraint], "priority": 5}, labels=labels))
+    builder.add_class(OTHER, pod_of({"priority": 9}, labels=labels))
+    evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": _chain("PodTopologySpread")})
+    nominated = snapshot_pb2.Nomination(pod=cycle_pb2.PodIdentity(uid="o"), pod_class=OTHER, slot=0)
+    builder.apply(nominations=[nominated])
+
+    def passing() -> list[bool]:
+        return at_once.answer(evaluator.evaluate("p", builder.snap.classes[CLASS])).passing(2).tolist()
+
+    assert passing() == [False, True]
+    builder.place(OTHER, "n1")
+    assert passing() == [True, False]
 
 
 def test_a_pod_whose_class_or_node_is_gone_is_nominated_nowhere() -> None:

@@ -151,6 +151,7 @@ def test_places_among_equals_follow_no_pattern() -> None:
         pytest.param(500, 1000, 30, 300, id="a-share"),
         pytest.param(500, 1000, 5, 100, id="at-least-a-hundred"),
         pytest.param(200, 1000, 30, 200, id="fewer-than-that"),
+        pytest.param(300, 1000, 30, 300, id="just-as-many"),
         pytest.param(1000, 1000, 100, 1000, id="all"),
     ],
 )
@@ -161,6 +162,7 @@ def test_a_share_of_the_nodes_is_scored_where_the_profile_asks_for_it(
     chosen = sampling.sample_slots(slots, nodes, percentage, 3)
     assert chosen.size == expected == len(np.unique(chosen))
     assert set(chosen.tolist()) <= set(slots.tolist())
+    assert expected < feasible or chosen.tolist() == slots.tolist()
 
 
 def test_the_share_moves_on_over_the_nodes() -> None:

@@ -328,6 +328,12 @@ def test_candidates_that_extenders_leave_are_those_that_still_exist() -> None:
     partly = filter_phase_pb2.PreemptionCandidate(node_name="n0", victims=[*messages[0].victims, *lacking.victims])
     nobody = filter_phase_pb2.PreemptionCandidate(node_name="n0")
     assert candidate_selection.from_messages([gone, lacking, partly, nobody], snap) == []
+    for name in ("a", "b"):
+        pods.cache.remove_pod(name)
+    pods.cache.remove_node("n0")
+    while (delta := pods.cache.take_delta()) is not None:
+        snap.apply(delta)
+    assert candidate_selection.from_messages(messages, snap) == [made[1], made[3]]
 
 
 def test_a_preemptor_has_its_names_and_nomination_in_the_cycle() -> None:

@@ -76,6 +76,7 @@ class SlowPlugin(FakeRemoteFilter):
         self.fails = False
         self.skips = False
         self.calls = 0
+        self.slots: list[list[int]] = []
         self.pre_filter_calls = 0
         self._cluster = cluster
         self._meanwhile = meanwhile
@@ -87,6 +88,10 @@ class SlowPlugin(FakeRemoteFilter):
 
     def passes(self, snap: snapshot.Snapshot, slot: int) -> bool:
         return self.accepts(self._cluster.state(slot))
+
+    async def prepare(self, *request: Any) -> status.Status | None:
+        self.slots.append(request[3].tolist())
+        return await super().prepare(*request)
 
     async def answering(self) -> None:
         self.calls += 1
@@ -233,6 +238,14 @@ def test_a_node_that_keeps_changing_is_skipped_while_others_are_feasible(
     world = Evaluation(3, [depends_on], [_appear(), *[change] * 100])
     assert _evaluated(world) == {"n0": 0, "n1": interfaces.UNLIMITED, "n2": interfaces.UNLIMITED}
     assert world.plugins[0].calls == preparing.ROUNDS
+
+
+@pytest.mark.parametrize("depends_on", [NODE_PODS, CLUSTER])
+def test_later_calls_are_about_what_changed_meanwhile(depends_on: interfaces.Dependency) -> None:
+    """The plugin has answered about the others for this evaluation."""
+    world = Evaluation(3, [depends_on], [_appear(), _add_pod("n0")])
+    _evaluated(world)
+    assert world.plugins[0].slots == [[0, 1, 2], [0]]
 
 
 def test_a_node_that_changes_during_the_last_call_is_skipped() -> None:

@@ -107,7 +107,7 @@ class NominatedPodFilter:
             taken[nominee.slot] = nominee.uid
         dry_run = self._dry_run_without_nominations(self._snap.classes[cycle.pod_class], cached, *taken.values())
         slots = np.array(list(taken)[1:], dtype=np.intp)
-        if not slots.size or not dry_run.depends_on_own_slot_only:
+        if not dry_run.depends_on_own_slot_only:
             return []
         with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
             verdicts = dry_run.filter(slots, over)
