@@ -33,6 +33,20 @@ SCORES = default_profile.WEIGHTS
 
 DEVICES = "DynamicResources"
 
+# The affinity of pods that would rather be in the zone z0.
+PREFERS_ZONE_0: Json = {
+    "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 50,
+                "preference": {
+                    "matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z0"]}]
+                },
+            }
+        ]
+    }
+}
+
 # Longer than any step of these tests takes.
 SECONDS = 10.0
 
@@ -389,3 +403,22 @@ def affinity(
             ("podAntiAffinity", apart, rather_apart),
         )
     }
+
+
+def to_nodes(*names: str) -> Json:
+    """The affinity of a pod for these nodes, by name, as a DaemonSet's pods have it."""
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def cluster_of(
+    nodes: Sequence[Json], placed: Sequence[tuple[Json, int]] = (), args: Mapping[str, Json] | None = None
+) -> Cluster:
+    """These nodes, with pods on those of these numbers; host ports count."""
+    cluster = Cluster(args=args or {}, filters=(*FILTERS, "NodePorts"))
+    for each in nodes:
+        cluster.add_node(each)
+    for each, at in placed:
+        cluster.place(each, nodes[at % len(nodes)]["metadata"]["name"])
+    cluster.follow()
+    return cluster

@@ -3,7 +3,7 @@
 A snapshot that deltas bring up to date shows filter and score the same cluster, so there is nothing to wait for between
 them.
 
-Tests: tests/unit/simulation/test_questions.py.
+Tests: tests/unit/evaluation/test_engine.py, tests/unit/simulation/test_questions.py.
 """
 
 import weakref

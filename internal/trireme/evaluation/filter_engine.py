@@ -6,9 +6,11 @@ Also change: internal/trireme/evaluation/score_engine.py, internal/trireme/filte
 internal/trireme/score/service.py,
 internal/trireme/in_process/in_process_evaluators.py (filter and score are alike here).
 
-Tests: tests/unit/filter/test_service.py, tests/contract/test_phase_contract.py.
+Tests: tests/unit/evaluation/test_filter_engine.py, tests/unit/filter/test_service.py,
+tests/contract/test_phase_contract.py.
 """
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -234,18 +236,21 @@ class FilterEngine:
         self._class_of_cycle(request.cycle)
         placed = {member.pod_class for member in request.placed}
         self._check_classes("placed", placed)
+        for _ in range(post_filter_context.MAX_TRIES - 1):
+            with contextlib.suppress(snapshot.OutOfStepError):
+                return await self._reprieve_beside(request, placed)
+        return await self._reprieve_beside(request, placed)
+
+    async def _reprieve_beside(
+        self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest, placed: Iterable[int]
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        """As `reprieve_pod_group_victims`, once, beside pods of these classes. Raises: OutOfStepError."""
         profile = request.cycle.profile
-        for attempt in range(post_filter_context.MAX_TRIES):
-            try:
-                cached = await self._evaluate_all(profile, placed)
-                plugin = self.profiles.group_preemptions[profile]
-                response = await plugin.reprieve_victims(request, self._snap, self.profiles.chains[profile], cached)
-                response.evaluated_generation = self._snap.generation
-                return response
-            except snapshot.OutOfStepError:
-                if attempt == post_filter_context.MAX_TRIES - 1:
-                    raise
-        raise AssertionError("the last try answers or raises")
+        cached = await self._evaluate_all(profile, placed)
+        plugin = self.profiles.group_preemptions[profile]
+        response = await plugin.reprieve_victims(request, self._snap, self.profiles.chains[profile], cached)
+        response.evaluated_generation = self._snap.generation
+        return response
 
     def list_releasable_claims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest

@@ -3,8 +3,8 @@
 Extension points are timed in every call, because there are few; plugins in one call of ten, because there are many and
 kube-scheduler samples them so too.
 
-Tests: tests/unit/evaluation/test_plugin_timer.py, tests/unit/evaluation/test_batches_with_remote_scores.py,
-tests/unit/evaluation/test_filtering.py.
+Tests: tests/unit/evaluation/test_plugin_timer.py, tests/unit/evaluation/test_measured_times.py,
+tests/unit/evaluation/test_batches_with_remote_scores.py, tests/unit/evaluation/test_filtering.py.
 """
 
 import itertools

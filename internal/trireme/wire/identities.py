@@ -1,6 +1,6 @@
 """Pods as requests to the filter phase name them.
 
-Tests: tests/unit/filter/test_post_filter_results.py.
+Tests: tests/unit/evaluation/test_post_filter_results.py.
 """
 
 from collections.abc import Sequence

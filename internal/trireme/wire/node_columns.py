@@ -3,7 +3,7 @@
 Also change: protos/trireme/v1/filter.proto (the messages).
 
 Tests: tests/unit/wire/test_node_columns.py, tests/unit/wire/test_phase_answers.py,
-tests/unit/filter/test_post_filter_results.py.
+tests/unit/evaluation/test_post_filter_results.py.
 """
 
 from dataclasses import dataclass, field

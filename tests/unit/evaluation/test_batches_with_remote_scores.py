@@ -194,6 +194,27 @@ def test_a_batch_costs_few_calls(shape: str, calls: int, normalization: scorers.
     cluster.close()
 
 
+@pytest.mark.parametrize("normalization", [scorers.Normalization.NONE, scorers.Normalization.MAX])
+def test_a_service_with_nothing_to_say_of_a_class_is_not_called_for_copies(
+    normalization: scorers.Normalization,
+) -> None:
+    plugin = ByPods("falling", 99, normalization)
+    cluster, without = _large(plugin), domain_cluster.Cluster()
+    for number in range(60):
+        without.add_node(domain_cluster.node(f"n{number}", {HOST: f"n{number}"}, cpu=50))
+    prepare = plugin.prepare
+
+    async def silent(*request: Any) -> Any:
+        return await prepare(*request) if len(request) > 4 else scorers.PreparedScores(None, silent=True)
+
+    plugin.prepare = silent  # type: ignore[method-assign]
+    pod = domain_cluster.pod({"app": "blue"})
+    assert cluster.schedule(pod, 20, 20) == without.schedule(pod, 20, 20)
+    assert (cluster.most_at_once, plugin.copy_calls) == (20, 0)
+    cluster.close()
+    without.close()
+
+
 def test_a_service_that_fails_at_copies_has_its_pods_placed_one_by_one() -> None:
     """Pods would fail by a call that only makes them faster; or be placed by scores that nobody knows."""
     plugin, alone = (

@@ -1,7 +1,6 @@
 """Pods of several classes placed by one call of filter and one of score go where one call for each class puts them."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
@@ -10,22 +9,31 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import domain_cluster, phase_calls
-from tests.helpers.domain_cluster import PROFILE, Cluster, affinity, node, pod, spread, term
+from tests.helpers import phase_calls
+from tests.helpers.domain_cluster import (
+    PREFERS_ZONE_0,
+    PROFILE,
+    Cluster,
+    affinity,
+    cluster_of,
+    node,
+    pod,
+    spread,
+    term,
+    to_nodes,
+)
 from tests.helpers.phase_calls import Aborted, context
 from tests.helpers.snapshot_views import SnapshotBuilder
-from trireme.evaluation import plugin_timer
-from trireme.evaluation.filtering import filter_evaluator
 from trireme.evaluation.scoring import classes_in_turn
 from trireme.filter.service import FilterPhase
-from trireme.plugin_api import interfaces
 from trireme.registry import remote_makers
 from trireme.score.service import ScorePhase
-from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2, status_pb2
 from trireme.wire import node_columns
 
 Json = dict[str, Any]
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
 
 _MOST_ALLOCATED = {
     "NodeResourcesFit": {
@@ -36,6 +44,7 @@ _MOST_ALLOCATED = {
     }
 }
 
+
 _requests = st.fixed_dictionaries(
     {},
     optional={
@@ -45,19 +54,6 @@ _requests = st.fixed_dictionaries(
         "ephemeral-storage": st.sampled_from(["1Gi"]),
     },
 )
-_prefers = {
-    "nodeAffinity": {
-        "preferredDuringSchedulingIgnoredDuringExecution": [
-            {"weight": 50, "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z0"]}]}}
-        ]
-    }
-}
-
-
-def _to_nodes(*names: str) -> Json:
-    """The affinity of a pod for these nodes, by name, as a DaemonSet's pods have it."""
-    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names]
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
 @st.composite
@@ -75,13 +71,13 @@ def _pods(draw: st.DrawFn, *, related: bool) -> tuple[Json, int]:
     elif kind == 2:
         spec["affinity"] = affinity((), [term(HOST, labels)])
     elif kind == 3:
-        spec["affinity"] = _prefers
+        spec["affinity"] = PREFERS_ZONE_0
     elif kind == 4:
         spec["nodeSelector"] = {ZONE: "z1"}
     elif kind == 5:
         spec["nodeSelector"] = {HOST: draw(st.sampled_from(["n0", "n1", "n19"]))}
     elif kind == 6:
-        spec["affinity"] = _to_nodes(*draw(st.lists(st.sampled_from(["n0", "n1", "n19"]), min_size=1, max_size=2)))
+        spec["affinity"] = to_nodes(*draw(st.lists(st.sampled_from(["n0", "n1", "n19"]), min_size=1, max_size=2)))
     if draw(st.integers(0, 5)) == 0:
         addresses = draw(st.sampled_from(["", "10.0.0.1", "10.0.0.2"]))
         spec["ports"] = [{"containerPort": 80, "hostPort": draw(st.sampled_from([80, 81])), "hostIP": addresses}]
@@ -100,16 +96,6 @@ def _nodes(draw: st.DrawFn) -> list[Json]:
         cpu, pods = draw(st.sampled_from([1, 3, 8, 8])), draw(st.sampled_from([2, 5, 110, 110]))
         out.append(node(f"n{number}", labels, cpu=cpu, pods=pods, taints=taints, amounts=amounts))
     return out
-
-
-def _cluster(nodes: Sequence[Json], placed: Sequence[tuple[Json, int]], args: dict[str, Json]) -> Cluster:
-    cluster = Cluster(args=args, filters=(*domain_cluster.FILTERS, "NodePorts"))
-    for each in nodes:
-        cluster.add_node(each)
-    for each, at in placed:
-        cluster.place(each, nodes[at % len(nodes)]["metadata"]["name"])
-    cluster.follow()
-    return cluster
 
 
 @st.composite
@@ -132,7 +118,7 @@ def test_pods_of_several_classes_go_where_they_go_one_class_after_the_other(
     """Whatever they request, and whatever is full by then; where more than resources matters the call ends before."""
     nodes, placed, batches = case
     args = _MOST_ALLOCATED if most_allocated else {}
-    together, apart = _cluster(nodes, placed, args), _cluster(nodes, placed, args)
+    together, apart = cluster_of(nodes, placed, args), cluster_of(nodes, placed, args)
     left = list(batches)
     if gone:
         for cluster in (together, apart):
@@ -159,158 +145,9 @@ def test_pods_of_several_classes_go_where_they_go_one_class_after_the_other(
 @pytest.fixture(name="cluster")
 def _ten_nodes() -> Any:
     nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 2}"}) for number in range(10)]
-    cluster = _cluster(nodes, (), {})
+    cluster = cluster_of(nodes)
     yield cluster
     cluster.close()
-
-
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data())
-def test_classes_that_state_the_same_about_nodes_follow_each_change(data: st.DataObject) -> None:
-    """They share scores: of each class a node counts as it is now, whichever class was evaluated since its change."""
-    nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 3}"}) for number in range(5)]
-    kinds = [pod({"app": "a"}, requests={"cpu": cpu}, affinity=_prefers) for cpu in ("100m", "200m", "300m")]
-    known, placed = _cluster(nodes, (), {}), []
-    try:
-        for _ in range(data.draw(st.integers(2, 8))):
-            number = data.draw(st.integers(0, 4))
-            taints = [("k", "", "PreferNoSchedule")] if data.draw(st.booleans()) else []
-            zone = data.draw(st.sampled_from(["z0", "z1"]))
-            nodes[number] = node(f"n{number}", {HOST: f"n{number}", ZONE: zone}, taints=taints)
-            known.add_node(nodes[number])
-            for wanted in data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3)):
-                fresh = _cluster(nodes, placed, {})
-                try:
-                    hosts = known.schedule(wanted, 1, 1)
-                    assert hosts == fresh.schedule(wanted, 1, 1)
-                finally:
-                    fresh.close()
-                placed += [(wanted, int(host[1:])) for host in hosts]
-    finally:
-        known.close()
-
-
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data())
-def test_a_class_that_differs_from_another_in_requests_is_decided_as_if_it_were_the_first(data: st.DataObject) -> None:
-    """It begins with what the other was told, though nodes and pods may have changed since."""
-    labels = {"app": "a"}
-    families: list[Json] = [
-        {},
-        {"topologySpreadConstraints": [spread(ZONE, True, labels, 1)]},
-        {"topologySpreadConstraints": [spread(ZONE, False, labels, 1)]},
-        {"affinity": affinity([term(ZONE, labels)])},
-        {"affinity": affinity((), [term(HOST, labels)])},
-        {"affinity": affinity(rather_near=[(10, term(ZONE, labels))])},
-        {"affinity": _prefers, "tolerations": [{"key": "k", "operator": "Exists"}]},
-    ]
-    nodes = {f"n{number}": node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 3}"}) for number in range(6)}
-    placed: list[tuple[Json, str]] = []
-    known = _cluster(list(nodes.values()), (), {})
-    try:
-        for step in range(data.draw(st.integers(2, 10))):
-            name = data.draw(st.sampled_from(sorted(nodes)))
-            taints = [("k", "", data.draw(st.sampled_from(["NoSchedule", "PreferNoSchedule"])))]
-            if data.draw(st.booleans()):
-                zone = data.draw(st.sampled_from(["z0", "z1", "z3"]))
-                nodes[name] = node(name, {HOST: name, ZONE: zone}, taints=taints if data.draw(st.booleans()) else [])
-                known.add_node(nodes[name])
-            cpu = data.draw(st.sampled_from(["10m", "700m", "9"]))
-            wanted = pod(
-                labels, requests={"cpu": cpu, "memory": f"{step + 1}Mi"}, **data.draw(st.sampled_from(families))
-            )
-            fresh = Cluster()
-            for each in nodes.values():
-                fresh.add_node(each)
-            for each, at in placed:
-                fresh.place(each, at)
-            try:
-                assert known.filtered(wanted) == fresh.filtered(wanted)
-                hosts = known.schedule(wanted, 1, 1)
-                assert hosts == fresh.schedule(wanted, 1, 1)
-            finally:
-                fresh.close()
-            placed += [(wanted, host) for host in hosts]
-    finally:
-        known.close()
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data())
-def test_a_class_that_names_other_nodes_is_decided_as_if_it_were_the_first(data: st.DataObject) -> None:
-    """The pods of a DaemonSet share what plugins say, but for what follows from the nodes that each names."""
-    labels = {"app": "a"}
-    ports = [{"containerPort": 80, "hostPort": 80}]
-    known_kinds: list[Json] = [
-        {"requests": {"cpu": "1500m"}},
-        {"ports": ports},
-        {"topologySpreadConstraints": [spread(HOST, True, labels, 1), spread(ZONE, True, labels, 1)]},
-        {"tolerations": [{"key": "k", "operator": "Exists"}], "nodeSelector": {ZONE: "z1"}},
-        {"affinity": affinity([term(ZONE, labels)])},
-        {"affinity": affinity((), [term(HOST, labels)])},
-    ]
-    kinds = data.draw(st.lists(st.sampled_from(known_kinds), min_size=1, max_size=2))
-    in_zones = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z0", "z1"]}]}
-    nodes = {f"n{number}": node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 3}"}) for number in range(4)}
-    placed: list[tuple[Json, str]] = []
-    known = _cluster(list(nodes.values()), (), {})
-
-    def daemon_pod(*names: str) -> Json:
-        spec = dict(data.draw(st.sampled_from(kinds)))
-        required = _to_nodes(*names)["nodeAffinity"]
-        if data.draw(st.booleans()):
-            for each in required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]:
-                each.update(in_zones)
-        return pod(labels, **{**spec, "affinity": {**spec.get("affinity", {}), "nodeAffinity": required}})
-
-    def answers(cluster: Cluster, wanted: Json) -> list[Any]:
-        class_id = cluster.class_of(wanted)
-        cluster.follow()
-        slots = {cluster.cache.slot_of(name): name for name in cluster.cache.node_names()}
-        return [
-            (
-                {name for slot, name in slots.items() if each.admitted[slot // 8] >> (slot % 8) & 1},
-                list(each.narrowed_by),
-                sorted(each.evaluated_plugins),
-                dict(each.demand.amounts),
-            )
-            for each in cluster.ask_filter_classes([(class_id, 1)]).answers
-        ]
-
-    try:
-        for _ in range(data.draw(st.integers(2, 10))):
-            name = data.draw(st.sampled_from(sorted(nodes)))
-            if data.draw(st.integers(0, 3)) == 0:
-                taints = [("k", "", "NoSchedule")] if data.draw(st.booleans()) else []
-                nodes[name] = node(
-                    name, {HOST: name, ZONE: data.draw(st.sampled_from(["z0", "z1", "z3"]))}, taints=taints
-                )
-                known.add_node(nodes[name])
-            wanted = daemon_pod(*data.draw(st.sets(st.sampled_from([*sorted(nodes), "gone"]), min_size=1, max_size=2)))
-            fresh = _cluster(list(nodes.values()), (), {})
-            for each, at in placed:
-                fresh.place(each, at)
-            try:
-                assert answers(known, wanted) == answers(fresh, wanted)
-                hosts = known.schedule(wanted, 1, 1)
-                assert hosts == fresh.schedule(wanted, 1, 1)
-            finally:
-                fresh.close()
-            placed += [(wanted, host) for host in hosts]
-    finally:
-        known.close()
-
-
-def test_the_pods_of_a_daemon_set_are_asked_about_together(cluster: Cluster) -> None:
-    """If this fails, a rollout calls each plugin for each node."""
-    evaluator = cluster.filter._engine.evaluator
-    named = [(cluster.class_of(pod({"app": "a"}, affinity=_to_nodes(f"n{number}"))), 1) for number in range(10)]
-    cluster.follow()
-    plugin = evaluator._profiles[PROFILE].chain.demanding
-    assert plugin is not None
-    with mock.patch.object(plugin, "pre_filter", wraps=plugin.pre_filter) as pre_filter:
-        assert len(cluster.ask_filter_classes(named).answers) == 10
-    assert pre_filter.call_count == 1
 
 
 def test_classes_that_differ_in_requests_are_placed_by_one_call(cluster: Cluster) -> None:
@@ -331,7 +168,7 @@ def test_pods_that_want_the_same_few_nodes_go_where_they_go_one_after_the_other(
         for cpu, memory, count in drawn
     ]
     args = _MOST_ALLOCATED if data.draw(st.booleans()) else {}
-    together, apart = _cluster(nodes, (), args), _cluster(nodes, (), args)
+    together, apart = cluster_of(nodes, (), args), cluster_of(nodes, (), args)
     try:
         while batches:
             found = together.schedule_in_turn(batches) or [together.schedule(*batches[0], batches[0][1])]
@@ -341,45 +178,6 @@ def test_pods_that_want_the_same_few_nodes_go_where_they_go_one_after_the_other(
     finally:
         together.close()
         apart.close()
-
-
-def _admitted(cluster: Cluster, *pods: Json) -> list[set[str]]:
-    """The nodes that take each of these pods, by one call."""
-    numbers = [(cluster.class_of(each), 1) for each in pods]
-    cluster.follow()
-    slots = {cluster.cache.slot_of(name): name for name in cluster.cache.node_names()}
-    return [
-        {name for slot, name in slots.items() if each.admitted[slot // 8] >> (slot % 8) & 1}
-        for each in cluster.ask_filter_classes(numbers).answers
-    ]
-
-
-def test_a_smaller_class_fits_where_the_one_before_does_not(cluster: Cluster) -> None:
-    """All but the room that pods leave is the same for both."""
-    for number in range(9):
-        cluster.place(pod({"app": "x"}, requests={"cpu": "3"}), f"n{number}")
-    labels = {"app": "a"}
-    large, small = (pod(labels, requests={"cpu": cpu}) for cpu in ("2", "1"))
-    every = {f"n{number}" for number in range(10)}
-    assert _admitted(cluster, large, small, large) == [{"n9"}, every, {"n9"}]
-
-
-def test_while_pods_are_nominated_the_pods_of_a_daemon_set_are_not_asked_about_together(cluster: Cluster) -> None:
-    """The room that nominated pods are to have is looked at for each class."""
-    large = cluster.class_of(pod({"app": "x"}, requests={"cpu": "4"}, priority=9))
-    daemons = [pod({"app": "a"}, affinity=_to_nodes(name), requests={"cpu": "1"}) for name in ("n1", "n0")]
-    assert _admitted(cluster, *daemons) == [{"n1"}, {"n0"}]
-    nominated = cycle_pb2.PodIdentity(uid="u")
-    slot = cluster.snap.nodes.slot_of_name["n0"]
-    generation = cluster.snap.generation
-    cluster.snap.apply(
-        snapshot_pb2.Delta(
-            from_generation=generation,
-            to_generation=generation + 1,
-            nominations=[snapshot_pb2.Nomination(pod=nominated, pod_class=large, slot=slot)],
-        )
-    )
-    assert _admitted(cluster, *daemons) == []
 
 
 def test_the_call_ends_before_a_class_that_looks_at_other_pods(cluster: Cluster) -> None:
@@ -414,7 +212,7 @@ def test_the_call_ends_where_a_node_that_holds_the_highest_score_may_be_full() -
         for weight, zone in ((50, "z0"), (10, "z1"))
     ]
     fond = pod({"app": "fond"}, affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}})
-    cluster = _cluster(nodes, [(load, 1)], {})
+    cluster = cluster_of(nodes, [(load, 1)])
     try:
         zones = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z0", "z3"]}]}]
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": zones}}
@@ -440,22 +238,6 @@ def test_where_one_node_takes_a_class_nothing_is_scored(cluster: Cluster) -> Non
     assert list(only.totals) == [0]
 
 
-def test_of_a_class_that_names_its_nodes_only_these_are_filtered(cluster: Cluster) -> None:
-    """A rollout would otherwise filter all nodes for each node; the answer is that of a whole evaluation."""
-    evaluator = cluster.filter._engine.evaluator
-    cluster.follow()
-    before = evaluator.statistics().slots_evaluated
-    named = [(cluster.class_of(pod({"app": "a"}, affinity=_to_nodes("n3", "n5"))), 1)]
-    cluster.follow()
-    (answer,) = cluster.ask_filter_classes(named).answers
-    assert evaluator.statistics().slots_evaluated - before == 2
-    assert list(answer.narrowed_by) == ["NodeAffinity"]
-    admitted = [slot for slot in range(10) if answer.admitted[slot // 8] >> (slot % 8) & 1]
-    assert admitted == [cluster.cache.slot_of(name) for name in ("n3", "n5")]
-    whole = node_columns.from_message(cluster.ask_filter(named[0][0]).columns)
-    assert [int(slot) for slot in whole.feasible.nonzero()[0]] == admitted
-
-
 def test_a_pod_that_fills_the_only_node_of_the_next_ends_the_call(cluster: Cluster) -> None:
     only = [pod({"app": "a"}, requests={"cpu": cpu}, nodeSelector={HOST: "n0"}) for cpu in ("3", "4")]
     assert cluster.schedule_in_turn([(each, 1) for each in only]) == [["n0"]]
@@ -465,7 +247,7 @@ def test_a_pod_that_fills_the_only_node_of_the_next_ends_the_call(cluster: Clust
 def test_the_call_ends_before_a_class_to_which_pods_before_leave_one_node() -> None:
     """Only once they are placed is it certain that nothing is scored."""
     nodes = [node(name, {HOST: name, ZONE: "z0"}, pods=1) for name in ("n0", "n1")]
-    cluster = _cluster(nodes, (), {})
+    cluster = cluster_of(nodes)
     try:
         assert len(cluster.schedule_in_turn([(pod({"app": "a"}), 1), (pod({"app": "b"}), 1)])) == 1
     finally:
@@ -483,7 +265,7 @@ def test_pods_before_may_fill_the_nodes_that_hold_the_highest_score() -> None:
         for weight, zone in ((50, "z0"), (10, "z1"))
     ]
     fond = pod({"app": "fond"}, affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}})
-    cluster = _cluster(nodes, [(pod({"app": "load"}, requests={"cpu": "3"}), 3)], {})
+    cluster = cluster_of(nodes, [(pod({"app": "load"}, requests={"cpu": "3"}), 3)])
     try:
         first, class_id = cluster.class_of(pod({"app": "first"})), cluster.class_of(fond)
         columns = node_columns.from_message(cluster.ask_filter(class_id).columns)
@@ -535,9 +317,9 @@ def test_where_there_is_no_node_no_pod_is_placed(count: int) -> None:
 @pytest.mark.parametrize("in_turn", [False, True])
 def test_nodes_that_came_and_are_gone_hinder_no_class_that_was_scored_before(in_turn: bool) -> None:
     """They are more than there was room for, and nothing about the others has changed."""
-    fond = pod({"app": "a"}, affinity=_prefers)
+    fond = pod({"app": "a"}, affinity=PREFERS_ZONE_0)
     nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 2}"}, pods=3) for number in range(100)]
-    cluster = _cluster(nodes[:4], (), {})
+    cluster = cluster_of(nodes[:4])
     try:
         assert len(cluster.schedule(fond, 2, 2)) == 2
         for each in nodes[4:]:
@@ -574,16 +356,6 @@ async def test_requests_without_classes_and_without_demand_are_refused() -> None
     assert refused.value.code is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_what_was_known_of_another_class_of_the_family_does_not_end_the_call(cluster: Cluster) -> None:
-    """It was scored beside a pod that preferred to be near, and that is gone: replays ended where replicas went on."""
-    fond = pod({"app": "b"}, affinity=affinity(rather_near=[(10, term(ZONE, {"app": "family"}))]))
-    uid = cluster.place(fond, "n0")
-    assert len(cluster.schedule(pod({"app": "family"}, requests={"cpu": "1"}), 1, 1)) == 1
-    cluster.cache.remove_pod(uid)
-    wanted = [(pod({"app": "other"}), 1), (pod({"app": "family"}, requests={"cpu": "2"}), 1)]
-    assert len(cluster.schedule_in_turn(wanted)) == 2
-
-
 def test_the_times_of_a_class_have_its_own_code(cluster: Cluster) -> None:
     """If this fails, metrics count placed pods as refused where PreFilter refuses a later class of the call."""
     names = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("n0", "n1")]
@@ -608,41 +380,9 @@ def test_each_class_has_the_times_of_the_points_that_it_passed(cluster: Cluster)
         assert {timing.extension_point for timing in placed.timings} == {"PreScore", "Score"}
 
 
-def test_an_answer_names_only_what_nodes_say_of_its_class(cluster: Cluster) -> None:
-    """Classes of a family share a table of statuses, and hundreds that fit nowhere would send those of all."""
-    asked = ["9", "10", "11"]
-    for cpu in asked:
-        class_id = cluster.class_of(pod({"app": "a"}, requests={"cpu": cpu}))
-        cluster.follow()
-        columns = node_columns.from_message(cluster.ask_filter(class_id).columns)
-        (refusal,) = columns.statuses
-        assert dict(refusal.reasons[0].parameters)["asked"] == cpu
-        assert columns.index.tolist() == [1] * 10
-
-
-def test_a_patch_numbers_statuses_as_the_answer_that_it_patches(cluster: Cluster) -> None:
-    """A node that refuses for another reason since is a status more; those of the other nodes keep their numbers."""
-    large = pod({"app": "a"}, requests={"cpu": "3"})
-    for cpu in ("9", "3"):
-        class_id = cluster.class_of(pod({"app": "a"}, requests={"cpu": cpu}))
-        cluster.follow()
-        answer = node_columns.from_message(cluster.ask_filter(class_id).columns)
-    assert answer.statuses == ()
-    cluster.place(large, "n4")
-    cluster.follow()
-    patch = node_columns.from_message(cluster.ask_filter(class_id, known=answer.generation).columns)
-    assert patch.slots is not None
-    assert patch.slots.tolist() == [cluster.cache.slot_of("n4")]
-    assert [dict(status.reasons[0].parameters)["asked"] for status in patch.statuses] == ["3"]
-    answer.update(patch)
-    whole = node_columns.from_message(cluster.ask_filter(class_id).columns)
-    assert answer.index.tolist() == whole.index.tolist()
-    assert answer.statuses == whole.statuses
-
-
 def test_the_parts_of_a_calls_times_are_all_of_it(cluster: Cluster) -> None:
     """Classes that nothing is scored for report no times: the others have all of them."""
-    wanted = [pod({"app": "a"}), *(pod({"app": "d"}, affinity=_to_nodes(f"n{number}")) for number in range(7))]
+    wanted = [pod({"app": "a"}), *(pod({"app": "d"}, affinity=to_nodes(f"n{number}")) for number in range(7))]
     classes = [(cluster.class_of(each), 1) for each in wanted]
     cluster.follow()
     filtered = cluster.ask_filter_classes(classes)
@@ -656,55 +396,10 @@ def test_the_parts_of_a_calls_times_are_all_of_it(cluster: Cluster) -> None:
 def test_a_port_that_leaves_one_node_ends_the_call() -> None:
     """With one node to choose from nothing is scored: the class is placed by itself."""
     nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: "z0"}, cpu=8 - number) for number in range(2)]
-    cluster = _cluster(nodes, (), {})
+    cluster = cluster_of(nodes)
     try:
         ports = [{"containerPort": 80, "hostPort": 80}]
         wanted = [(pod({"app": "p"}, ports=ports, requests={"cpu": cpu}), 1) for cpu in ("1", "1500m")]
         assert len(cluster.schedule_in_turn(wanted)) == 1
     finally:
         cluster.close()
-
-
-def test_reasons_do_not_depend_on_what_the_family_saw_before(cluster: Cluster) -> None:
-    """A table of statuses keeps so many with their reasons, and classes of a family share it."""
-    with (
-        mock.patch.object(interfaces, "DETAILED_STATUSES", 16),
-        mock.patch.object(filter_evaluator, "_SHARED_STATUSES", 8),
-    ):
-        for number in range(40):
-            class_id = cluster.class_of(pod({"app": "a"}, requests={"cpu": f"{10 + number}"}))
-            columns = node_columns.from_message(cluster.ask_filter(class_id).columns)
-            assert dict(columns.statuses[0].reasons[0].parameters)["asked"] == str(10 + number)
-
-
-def test_plugins_that_take_long_are_prepared_for_a_class_that_names_its_node(cluster: Cluster) -> None:
-    """A device search for an extended resource would keep filter from answering anything else."""
-    preparation = cluster.filter._engine.evaluator._profiles[PROFILE].preparation
-    classes = [(cluster.class_of(pod({"app": "a"}, affinity=_to_nodes("n3"))), 1)]
-    cluster.follow()
-    with mock.patch.object(preparation, "prepare_in_tree", wraps=preparation.prepare_in_tree) as prepare:
-        cluster.ask_filter_classes(classes)
-    assert prepare.await_count == 1
-
-
-def test_an_answer_forgets_the_statuses_that_no_node_has_any_more(cluster: Cluster) -> None:
-    """A taint that changes each minute would make all later answers larger."""
-    class_id = cluster.class_of(pod({"app": "a"}, requests={"cpu": "9"}))
-    answer = node_columns.from_message(cluster.ask_filter(class_id).columns)
-    for number in range(200):
-        cluster.add_node(node("n0", {HOST: "n0", ZONE: "z0"}, taints=[("k", f"v{number}", "NoSchedule")]))
-        response = node_columns.from_message(cluster.ask_filter(class_id, known=answer.generation).columns)
-        assert len(response.statuses) <= 66
-        answer.update(response)
-        whole = [answer.statuses[each - 1] for each in answer.index.tolist()]
-        other = node_columns.from_message(cluster.ask_filter(class_id).columns)
-        assert whole == [other.statuses[each - 1] for each in other.index.tolist()]
-
-
-def test_a_class_that_names_its_node_has_the_times_of_its_plugins(cluster: Cluster) -> None:
-    classes = [(cluster.class_of(pod({"app": "a"}, affinity=_to_nodes("n3"))), 1)]
-    cluster.follow()
-    with mock.patch.object(plugin_timer, "SAMPLED_ONE_IN", 1):
-        (answer,) = cluster.ask_filter_classes(classes).answers
-    timed = {each.plugin for each in answer.timings if each.plugin and each.extension_point == "Filter"}
-    assert {"NodeAffinity", "NodeResourcesFit"} <= timed

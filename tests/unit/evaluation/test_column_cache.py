@@ -81,6 +81,18 @@ def test_only_classes_that_were_used_are_measured_again(monkeypatch: pytest.Monk
     assert cache.nbytes == 10 * len(cache)
 
 
+def test_a_class_that_is_used_again_and_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, columns are dropped though there is room for them."""
+    monkeypatch.setattr(column_cache, "COLUMN_BYTES", 1000)
+    cache, _ = make_cache(2000)
+    for number in range(20, 500):
+        for known in range(20):
+            cache.columns_of("default", SimpleNamespace(id=known, family=b""))
+        cache.columns_of("default", SimpleNamespace(id=number, family=b""))
+        cache.drop("default", number)
+    assert all(("default", known) in cache for known in range(20))
+
+
 def test_memory_stays_within_an_eighth_of_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that were used longest ago are dropped."""
     monkeypatch.setattr(column_cache, "COLUMN_BYTES", 1000)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trireme.evaluation.scoring import placement, sampling
-from trireme.plugin_api.scorers import Normalization
+from trireme.plugin_api.scorers import UNKNOWN, Normalization
 from trireme.snapshot import arrays
 
 Table = list[list[int]]
@@ -14,8 +14,8 @@ Table = list[list[int]]
 
 def _one_by_one(
     capacity: list[int], ties: list[int], static: list[placement.ScoredPlugin], own: Table, count: int
-) -> list[tuple[int, int]]:
-    """The slow way. `own` is a score per node and copy."""
+) -> tuple[list[tuple[int, int]], placement.UnknownScore | None]:
+    """The slow way, and the score that is needed next and not known. `own` is a score per node and copy."""
     left = list(capacity)
     copies = [0] * len(capacity)
     out: list[tuple[int, int]] = []
@@ -40,7 +40,9 @@ def _one_by_one(
         out.append((best, totals[best] if len(open_nodes) > 1 else 0))
         left[best] -= 1
         copies[best] += 1
-    return out
+        if len(out) < count and left[best] and own[best][copies[best]] == UNKNOWN:
+            return out, placement.UnknownScore(best, copies[best])
+    return out, None
 
 
 @st.composite
@@ -63,6 +65,10 @@ def situations(draw: st.DrawFn) -> tuple[list[int], list[int], list[placement.Sc
     # Falling scores spread pods, rising ones pile them up, and some do neither.
     shaped = st.one_of(row.map(lambda scores: sorted(scores, reverse=True)), row.map(sorted), row)
     own = draw(st.lists(shaped, min_size=size, max_size=size))
+    # A service may not say what a node scores with some copies, or with more.
+    for row in own:
+        known = draw(st.sampled_from((count + 1, count + 1, 1, 2, 3)))
+        row[known:] = [UNKNOWN] * (count + 1 - known)
     return capacity, list(ties), static, own, count
 
 
@@ -87,8 +93,9 @@ def test_a_batch_lands_as_its_pods_would_one_by_one(
         own_scores if has_own else None,
         table[:, 0] if has_own and known else None,
     )
-    chosen = [(choice.node_number, choice.total) for choice in placement.Placer(nodes).place(count)]
-    assert chosen == _one_by_one(capacity, ties, static, own, count)
+    placer = placement.Placer(nodes)
+    chosen = [(choice.node_number, choice.total) for choice in placer.place(count)]
+    assert (chosen, placer.unknown) == _one_by_one(capacity, ties, static, own, count)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +112,8 @@ def test_a_batch_lands_as_its_pods_would_one_by_one(
 def test_scores_are_normalised_as_kube_scheduler_normalises_them(
     raw: list[int], normalization: Normalization, scores: list[int]
 ) -> None:
-    assert placement.normalize_scores(np.array(raw, dtype=np.int64), normalization).tolist() == scores
+    with np.errstate(divide="raise"):
+        assert placement.normalize_scores(np.array(raw, dtype=np.int64), normalization).tolist() == scores
 
 
 def test_places_among_equals_are_an_order_that_more_slots_do_not_change() -> None:
@@ -113,6 +121,21 @@ def test_places_among_equals_are_an_order_that_more_slots_do_not_change() -> Non
     assert len(np.unique(many)) == many.size
     assert np.array_equal(np.argsort(few), [slot for slot in np.argsort(many).tolist() if slot < few.size])
     assert int(many.max()) < 1 << 20
+
+
+def _splitmix64(number: int) -> int:
+    """The generator's next value after this state."""
+    bits = (1 << 64) - 1
+    x = (number + 0x9E37_79B9_7F4A_7C15) & bits
+    x = (x ^ (x >> 30)) * 0xBF58_476D_1CE4_E5B9 & bits
+    x = (x ^ (x >> 27)) * 0x94D0_49BB_1331_11EB & bits
+    return x ^ (x >> 31)
+
+
+def test_slots_are_ordered_by_a_published_generator() -> None:
+    """Replicas in other languages choose among equals alike."""
+    order = np.argsort(placement.tie_order(np.arange(500))).tolist()
+    assert order == sorted(range(500), key=_splitmix64)
 
 
 def test_places_among_equals_follow_no_pattern() -> None:
@@ -128,6 +151,7 @@ def test_places_among_equals_follow_no_pattern() -> None:
         pytest.param(500, 1000, 30, 300, id="a-share"),
         pytest.param(500, 1000, 5, 100, id="at-least-a-hundred"),
         pytest.param(200, 1000, 30, 200, id="fewer-than-that"),
+        pytest.param(300, 1000, 30, 300, id="just-as-many"),
         pytest.param(1000, 1000, 100, 1000, id="all"),
     ],
 )
@@ -138,6 +162,7 @@ def test_a_share_of_the_nodes_is_scored_where_the_profile_asks_for_it(
     chosen = sampling.sample_slots(slots, nodes, percentage, 3)
     assert chosen.size == expected == len(np.unique(chosen))
     assert set(chosen.tolist()) <= set(slots.tolist())
+    assert expected < feasible or chosen.tolist() == slots.tolist()
 
 
 def test_the_share_moves_on_over_the_nodes() -> None:

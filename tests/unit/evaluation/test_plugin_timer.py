@@ -1,10 +1,13 @@
 """PluginTimer: whose times are measured, and what the frontend gets of them."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.helpers.virtual_time import Clock
 from trireme.evaluation import plugin_timer
 from trireme.framework import status
+from trireme.tracing import spans, trace_context
 from trireme.v1 import filter_phase_pb2, status_pb2
 
 
@@ -45,6 +48,16 @@ def test_plugins_are_timed_in_one_of_ten_calls() -> None:
     timers = plugin_timer.PluginTimers(Clock(0.0))
     sampled = [timers.timer_of_next_call().sampled for _ in range(2 * plugin_timer.SAMPLED_ONE_IN)]
     assert sampled == [number % plugin_timer.SAMPLED_ONE_IN == 0 for number in range(len(sampled))]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_plugins_are_timed_in_calls_that_are_traced(monkeypatch: pytest.MonkeyPatch, traced: bool) -> None:
+    """And in those that would be timed without."""
+    context = SimpleNamespace(get=lambda: SimpleNamespace(sampled=traced))
+    monkeypatch.setattr(spans, "recorder", object())
+    monkeypatch.setattr(trace_context, "current", context)
+    timers = plugin_timer.PluginTimers(Clock(0.0))
+    assert [timers.timer_of_next_call().sampled for _ in range(2)] == [True, traced]
 
 
 def test_nothing_is_measured_for_nobody() -> None:

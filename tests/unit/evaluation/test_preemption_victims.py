@@ -131,6 +131,8 @@ def test_the_most_important_victims_come_first() -> None:
     assert pods.victims(5, 1, 0)[-3:] == ["x", "y", "z"]
     assert pods.victims(1, 0, 1, 2) == ["x", "y", "z", "elsewhere"]
     assert pods.victims(0, 0, 1, 2) == []
+    for priority, nodes in ((6, [True] * 3), (1, [False, True, True]), (0, [False] * 3)):
+        assert potential_victims.has_victims(pods.snap, priority).tolist() == nodes
 
 
 BUDGETS: list[Any] = [
@@ -194,6 +196,33 @@ def test_only_what_is_not_known_is_tried_again(own: int) -> None:
     assert runs.made == [[0, 1, 2], [*again, 3, 4, 5], *([again] if again else [])]
     assert set(cache.results) == {0, 1, 2, 3, 4} - {own}
     assert pending[5] == 7
+
+
+def test_what_dry_runs_found_holds_until_the_node_or_what_plugins_read_changes() -> None:
+    """Nothing else changes it: between two preemptors of a class, most nodes stay as they are."""
+    pods = Pods()
+    snap = pods.synced()
+    cache = dry_run_cache.DryRunCache([("node",), ("persistent_volume",)])
+    assert cache.nbytes == 0
+    cache.refresh(snap)
+    cache.results.update({0: 7, 1: 7, 2: 7})
+    assert cache.nbytes == 3 * dry_run_cache.DryRunCache([]).nbytes + 900
+
+    def follow() -> list[int]:
+        while (delta := pods.cache.take_delta()) is not None:
+            snap.apply(delta)
+        cache.refresh(snap)
+        return sorted(cache.results)
+
+    assert follow() == [0, 1, 2]
+    pods.allow("b", 0, "web")
+    assert follow() == [0, 1, 2]
+    pods.add("p", 1)
+    assert follow() == [slot for slot in (0, 1, 2) if slot != pods.cache.slot_of("n1")]
+    entry = snapshot_pb2.ClusterObject()
+    entry.persistent_volume.metadata.name = "pv"
+    pods.cache.set_object(entry)
+    assert follow() == []
 
 
 def test_pods_of_a_group_that_is_disrupted_as_a_whole_are_one_victim() -> None:
@@ -293,11 +322,18 @@ def test_candidates_that_extenders_leave_are_those_that_still_exist() -> None:
     ]
     # A victim on another node is none of this one's, unless it goes with its group.
     assert candidate_selection.from_messages(messages, snap) == [made[0], made[1], made[3]]
+    assert candidate_selection.from_messages(messages[1:2], snap) == [made[1]]
     gone = filter_phase_pb2.PreemptionCandidate(node_name="gone", victims=messages[0].victims)
     lacking = filter_phase_pb2.PreemptionCandidate(node_name="n0", victims=[cycle_pb2.PodIdentity(uid="x")])
     partly = filter_phase_pb2.PreemptionCandidate(node_name="n0", victims=[*messages[0].victims, *lacking.victims])
     nobody = filter_phase_pb2.PreemptionCandidate(node_name="n0")
     assert candidate_selection.from_messages([gone, lacking, partly, nobody], snap) == []
+    for name in ("a", "b"):
+        pods.cache.remove_pod(name)
+    pods.cache.remove_node("n0")
+    while (delta := pods.cache.take_delta()) is not None:
+        snap.apply(delta)
+    assert candidate_selection.from_messages(messages, snap) == [made[1], made[3]]
 
 
 def test_a_preemptor_has_its_names_and_nomination_in_the_cycle() -> None:

@@ -76,6 +76,7 @@ class SlowPlugin(FakeRemoteFilter):
         self.fails = False
         self.skips = False
         self.calls = 0
+        self.slots: list[list[int]] = []
         self.pre_filter_calls = 0
         self._cluster = cluster
         self._meanwhile = meanwhile
@@ -87,6 +88,10 @@ class SlowPlugin(FakeRemoteFilter):
 
     def passes(self, snap: snapshot.Snapshot, slot: int) -> bool:
         return self.accepts(self._cluster.state(slot))
+
+    async def prepare(self, *request: Any) -> status.Status | None:
+        self.slots.append(request[3].tolist())
+        return await super().prepare(*request)
 
     async def answering(self) -> None:
         self.calls += 1
@@ -235,6 +240,14 @@ def test_a_node_that_keeps_changing_is_skipped_while_others_are_feasible(
     assert world.plugins[0].calls == preparing.ROUNDS
 
 
+@pytest.mark.parametrize("depends_on", [NODE_PODS, CLUSTER])
+def test_later_calls_are_about_what_changed_meanwhile(depends_on: interfaces.Dependency) -> None:
+    """The plugin has answered about the others for this evaluation."""
+    world = Evaluation(3, [depends_on], [_appear(), _add_pod("n0")])
+    _evaluated(world)
+    assert world.plugins[0].slots == [[0, 1, 2], [0]]
+
+
 def test_a_node_that_changes_during_the_last_call_is_skipped() -> None:
     world = Evaluation(3, [NODE_PODS], [])
     assert all(_evaluated(world).values())
@@ -304,6 +317,19 @@ def test_the_node_of_a_nominated_pod_is_answered_about_as_it_is() -> None:
     own = world.evaluator.own_nomination_verdict(cycle, kept)
     assert own is not None
     assert own.index in kept.unanswered_statuses
+
+
+def test_no_plugin_is_called_after_pre_filter_of_one_has_failed() -> None:
+    world = Evaluation(2, [NODE, NODE], [])
+    broken = status.error("P0", "broken")
+
+    async def fail(*_: object) -> interfaces.PreFilterResult:
+        return interfaces.PreFilterResult(status=broken)
+
+    world.plugins[0].pre_filter = fail  # type: ignore[method-assign]
+    kept = asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
+    assert kept.refusal == broken
+    assert [plugin.calls for plugin in world.plugins] == [0, 0]
 
 
 def test_a_plugin_is_not_called_about_nodes_for_a_class_that_it_skips() -> None:

@@ -125,6 +125,8 @@ async def test_a_plugin_of_this_process_is_prepared_for_the_node_and_called(slow
     gone = filter_pb2.Placement(pod=cycle_pb2.PodIdentity(uid="p"), node_name="gone")
     (failed,) = await reserver.reserve(CYCLE, [gone], pod_class, builder.snap)
     assert failed.status.code == status_pb2.CODE_ERROR
+    (reason,) = failed.status.reasons
+    assert (reason.code, dict(reason.parameters)) == ("nodeGone", {"node": "gone"})
     assert list(failed.status.messages) == ['running Reserve plugin "InTree": node "gone" not found']
 
 

@@ -10,7 +10,7 @@ from tests.helpers import phase_calls
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of
 from trireme.evaluation import score_engine
 from trireme.evaluation.scoring import classes_in_turn, score_chain
-from trireme.framework import status
+from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces, scorers
 from trireme.wire import node_columns
 
@@ -57,7 +57,7 @@ class Scored:
         self.engine = score_engine.ScoreEngine(self.builder.snap, profiles)
         self.chain = chain
 
-    async def place(self, *capacity: int, count: int = 1) -> Any:
+    async def place(self, *capacity: int, count: int = 1, **fields: Any) -> Any:
         """The answer where filter left so much room on each node; −1: it refuses the pod."""
         index = np.array([int(each < 0) for each in capacity], dtype=np.int16)
         columns = node_columns.NodeColumns(
@@ -69,7 +69,7 @@ class Scored:
             index,
             np.array([max(each, 0) for each in capacity], dtype=np.int32),
         )
-        return await self.engine.place(phase_calls.cycle(self.builder, CLASS), count, columns)
+        return await self.engine.place(phase_calls.cycle(self.builder, CLASS), count, columns, **fields)
 
     async def totals(self) -> dict[int, int] | None:
         found = await self.engine.totals(phase_calls.cycle(self.builder, CLASS))
@@ -116,6 +116,20 @@ async def test_pods_are_placed_one_by_one_by_scores_that_a_plugin_normalises() -
     assert (await scored.place(9, 9, 9)).more is False
 
 
+async def test_pods_go_to_the_only_node_without_scores() -> None:
+    """One at a time where a constraint may close it."""
+    scored = Scored(Scorer("A", 5, 70, 9))
+    placed = await scored.place(-1, 2, -1, count=3)
+    assert (list(placed.slots), list(placed.totals), placed.more) == ([1, 1], [0, 0], False)
+    assert list((await scored.place(-1, -1, -1, count=3)).slots) == []
+    absence = domain_rules.DomainConstraint(
+        BROKEN, np.zeros(3, dtype=np.int32), np.zeros(1, dtype=np.int64), 1, domain_rules.AbsenceRule()
+    )
+    for count, more in ((3, True), (1, False)):
+        placed = await scored.place(-1, 2, -1, count=count, constraints=[absence])
+        assert (list(placed.slots), placed.more) == ([1], more)
+
+
 @pytest.mark.parametrize("broken", [False, True])
 async def test_a_plugin_that_fails_fails_the_pods(broken: bool) -> None:
     failing = Scorer("Far", 5, 70, 9)
@@ -145,15 +159,33 @@ async def test_raw_scores_are_named_by_plugin_and_normalised_as_each_does() -> N
 
 
 async def test_classes_are_placed_together_up_to_one_that_is_unknown() -> None:
-    """Or not at all where a service scores."""
+    """Or not at all where a service scores, or a share of the nodes is scored."""
     wanted = [
         classes_in_turn.PodsToPlace(number, 1, {"cpu": 100}, np.array([True, False, False]))
         for number in (CLASS, 99, CLASS)
     ]
-    for plugins, expected in (((), [CLASS]), ((Scorer("A", 5, 70, 9),), [])):
+    for plugins, percentage, expected in (((), 0, [CLASS]), ((Scorer("A", 5, 70, 9),), 0, []), ((), 50, [])):
         scored = Scored(*plugins)
+        scored.chain.percentage = percentage
         timer: Any = SimpleNamespace()
         collecting = classes_in_turn.ClassesInTurn(
             scored.builder.snap, scored.engine.evaluator, phase_calls.PROFILE, scored.chain, timer, before=0
         )
         assert [each.wanted.class_id for each in await collecting.collect(wanted)] == expected
+
+
+async def test_nodes_that_filter_does_not_know_yet_take_no_pod_of_a_class_in_turn() -> None:
+    """This replica may be ahead."""
+    scored = Scored()
+    cycle = phase_calls.cycle(scored.builder, CLASS)
+    wanted = classes_in_turn.PodsToPlace(CLASS, 2, {"cpu": 100}, np.array([False, True]))
+    (placed,) = await scored.engine.place_classes(cycle, [wanted])
+    assert (list(placed.slots), list(placed.totals)) == ([1, 1], [0, 0])
+
+
+async def test_extra_scores_count_beside_those_of_plugins() -> None:
+    """There may be more of them than nodes here, or fewer."""
+    none = scorers.Normalization.NONE
+    for extra, slot, total in (((0, 60), 1, 62), ((0, 0, 60, 90), 2, 63), ((), 2, 3), ((5,), 0, 6)):
+        placed = await Scored(Scorer("A", 1, 2, 3, normalization=none)).place(1, 1, 1, extra_scores=extra)
+        assert (list(placed.slots), list(placed.totals)) == ([slot], [total])

@@ -73,6 +73,37 @@ def test_a_slot_that_nobody_limited_is_unlimited() -> None:
     )
 
 
+def test_what_is_written_of_some_slots_leaves_the_others() -> None:
+    made = column(
+        ((0, 1), verdicts([1, 0], [0, 5], [True, False])),
+        ((2,), verdicts([1], [0], [True])),
+        ((3,), verdicts([0], [3], [False])),
+    )
+    assert read(made) == ([1, 0, 1, 0], [0, 5, 0, 3], [True, False, True, False])
+    made.write_verdicts(slots(5), verdicts([1], [0], [True]), 6)
+    index, capacity = made.read(slots(0, 1, 2, 3, 4, 5), interfaces.StatusTable())
+    assert index.tolist() == [1, 0, 1, 0, 0, 1]
+    assert capacity is not None
+    assert capacity[[0, 1, 2, 3, 5]].tolist() == [0, 5, 0, 3, 0]
+    assert made.domain_refused is not None
+    assert made.domain_refused.tolist() == [True, False, True, False, False, True]
+    made.write_verdicts(slots(6), verdicts([0]), 7)
+    assert made.read(slots(5, 6), interfaces.StatusTable())[1] == pytest.approx([0, UNLIMITED])
+
+
+def test_memory_and_extent_are_those_of_the_verdicts() -> None:
+    made = column(((0,), verdicts([1])))
+    assert made.nbytes == NODES * 2
+    assert (made.has_verdicts(NODES), made.has_verdicts(NODES + 1)) == (True, False)
+    made.write_verdicts(slots(1), verdicts([0], [4]), NODES)
+    assert made.nbytes == NODES * (2 + 4)
+    state: Any = type("State", (), {"nbytes": 77})
+    for skip, size in ((False, 77), (True, 0)):
+        answer = interfaces.PreFilterResult(state=state, skip=skip)
+        far = filter_column.FilterColumn(answer, 0, asynchronous=interfaces.Dependency.NODE)
+        assert (far.nbytes, far.has_verdicts(NODES)) == (size, not skip)
+
+
 def test_a_copy_does_not_change_with_what_it_was_copied_from() -> None:
     """Classes of a family begin with the same verdicts, and go on apart."""
     first = whole(FULL)
@@ -216,6 +247,10 @@ def test_nominated_pods_only_take_room(
     cached = _verdicts_of(A=whole(verdicts([0, 0, 1, 0], [5, 5, 0, 5])))
     nominees = [(slots(1, 2), verdicts([index] * 2, [capacity] * 2))]
     assert _combined(cached, Nodes(), 1, outside=outside, nominees=nominees)[:2] == expected
+    # Also where nodes are looked at one by one.
+    again = _verdicts_of(A=whole(verdicts([0, 0, 1, 0], [5, 5, 0, 5])))
+    nominees = [(slots(slot), verdicts([index], [capacity])) for slot in (1, 2)]
+    assert _combined(again, Nodes(), 1, outside=outside, nominees=nominees)[:2] == expected
 
 
 def test_a_slot_without_its_node_says_nothing_any_more() -> None:

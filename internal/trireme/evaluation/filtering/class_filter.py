@@ -3,7 +3,7 @@
 This is the part of an evaluation that does not wait: all plugins answer at once, about one generation. What takes time
 was prepared before (`preparing`).
 
-Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_classes_in_turn.py.
+Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_class_families.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -107,7 +107,7 @@ class ClassFilter:
         timer.record_point("PreFilter", started)
         started = timer.now()
         changed |= cached.generation < 0
-        cached.ensure_capacity(max(self._snap.nodes.size, self._snap.nodes.capacity))
+        cached.ensure_capacity(self._snap.nodes.capacity)
         parts, renewed = self._filter_changed_slots(pod_class, cached, timer)
         if changed:
             due = arrays.first_slots(self._snap.nodes.size)

@@ -6,7 +6,8 @@ it has seen; `changed` says when the combined verdict on each slot last changed,
 answer gets a patch. An AsyncFilter may change its verdict while the snapshot stands still, after an answer was given:
 such a change is stamped as later than that answer's generation (`next_stamp`).
 
-Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_preparing.py.
+Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_preparing.py,
+tests/unit/evaluation/test_answered_statuses.py, tests/unit/evaluation/test_verdict_columns.py.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ class ClassVerdicts:
     generation: int = -1
     # The lowest stamp of `changed` that no answer given so far has seen.
     next_stamp: int = 0
-    # The generation of the first complete answer taken from these columns; −1: none was.
+    # The generation from which on answers taken from these columns can be patched; −1: none was taken.
     first_answered: int = -1
     # Slots whose plugins' verdicts are newer than the combined one.
     uncombined: list[arrays.SlotArray] = field(default_factory=list)
@@ -89,12 +90,15 @@ class ClassVerdicts:
         return numbers
 
     def forget_answered(self) -> None:
-        """Number statuses anew where most that were in answers are no node's any more: the next answer is complete."""
+        """Number statuses anew where most that were in answers are no node's any more.
+
+        The answers up to this generation, whoever has them, are not patched any more: the next one is complete.
+        """
         answered = len(self.answered_statuses)
         if answered > _MANY_ANSWERED and answered > 4 * np.unique(self.index).size:
             self.answered_statuses = []
             self._answered_numbers = arrays.EMPTY_INT16
-            self.first_answered = -1
+            self.first_answered = self.generation + 1
 
     @property
     def has_feasible_node(self) -> bool:

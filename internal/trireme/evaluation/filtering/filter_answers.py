@@ -1,6 +1,6 @@
 """What filter answers about a class: its columns, whole or as a patch, and what PreFilter of its plugins answered.
 
-Tests: tests/unit/plugins/default_preemption/test_post_filter.py, tests/unit/filter/test_post_filter_results.py.
+Tests: tests/unit/plugins/default_preemption/test_post_filter.py, tests/unit/evaluation/test_post_filter_results.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -5,7 +5,8 @@ without. A pod that is nominated itself does not count there for itself.
 
 Source: pkg/scheduler/framework/runtime (RunFilterPluginsWithNominatedPods).
 
-Tests: tests/unit/evaluation/test_preparing.py, tests/unit/plugins/default_preemption/test_post_filter.py.
+Tests: tests/unit/evaluation/test_nominated_filter.py, tests/unit/evaluation/test_preparing.py,
+tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 from collections.abc import Sequence
@@ -106,7 +107,7 @@ class NominatedPodFilter:
             taken[nominee.slot] = nominee.uid
         dry_run = self._dry_run_without_nominations(self._snap.classes[cycle.pod_class], cached, *taken.values())
         slots = np.array(list(taken)[1:], dtype=np.intp)
-        if not slots.size or not dry_run.depends_on_own_slot_only:
+        if not dry_run.depends_on_own_slot_only:
             return []
         with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
             verdicts = dry_run.filter(slots, over)

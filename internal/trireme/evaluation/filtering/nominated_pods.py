@@ -1,6 +1,6 @@
 """The nominated pods that count for a class: those of at least its priority, each on the node that it waits for.
 
-Tests: tests/unit/evaluation/test_preparing.py.
+Tests: tests/unit/evaluation/test_nominated_filter.py.
 """
 
 from dataclasses import dataclass

@@ -5,7 +5,7 @@ about each node with its victims removed: once beside the pods nominated to the 
 them, as the synchronous plugins are. They are called in the profile's order, each about the nodes that passed those
 before it.
 
-Tests: tests/contract/test_recorded_dry_runs.py.
+Tests: tests/unit/evaluation/test_dry_run.py, tests/contract/test_recorded_dry_runs.py.
 """
 
 from collections.abc import Sequence

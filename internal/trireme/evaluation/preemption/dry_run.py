@@ -8,7 +8,7 @@ the number of nodes.
 
 Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode).
 
-Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
+Tests: tests/unit/evaluation/test_dry_run.py, tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -129,7 +129,7 @@ class DryRun:
         for slot, (queue, violating) in zip(fitting.tolist(), queues, strict=True):
             evicted = [row for row in queue if row not in staying]
             violations = sum(row in violating for row in evicted)
-            if violating and len(violating) < len(queue):
+            if violating:
                 # The order of importance, not that in which they were reprieved.
                 chosen = set(evicted)
                 evicted = [row for row in victims_on(slot) if row in chosen]

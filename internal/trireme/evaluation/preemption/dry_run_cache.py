@@ -5,7 +5,7 @@ nominated to, and the nodes whose pods were deleted. Where the result on a node 
 pods nominated to it alone, it holds for the next preemptor until one of these changes. Nothing is cached where a plugin
 depends on the whole cluster, plugins are asynchronous, or disruption budgets count victims.
 
-Tests: tests/unit/evaluation/test_preemption_victims.py, tests/unit/filter/test_post_filter_results.py.
+Tests: tests/unit/evaluation/test_preemption_victims.py, tests/unit/evaluation/test_post_filter_results.py.
 """
 
 from collections.abc import MutableMapping, Sequence

@@ -5,7 +5,7 @@ the state of its victims, which is known here too. So the result for the second 
 That holds only if a nomination changes nothing for the next pod but on its own node; otherwise there is a result for
 the first pod alone.
 
-Tests: tests/unit/filter/test_post_filter_results.py.
+Tests: tests/unit/evaluation/test_post_filter_results.py.
 """
 
 import time

@@ -4,7 +4,8 @@ Raw scores are this replica's own, brought up to date by what changed. Capacitie
 passes them on, whole or as a patch to the ones of a generation that this replica has. What follows from both, which
 slots are open and how they rank, is brought up to date for the slots that changed.
 
-Tests: tests/unit/evaluation/test_batches_with_remote_scores.py, tests/unit/evaluation/test_scoring.py.
+Tests: tests/unit/evaluation/test_class_scores.py, tests/unit/evaluation/test_batches_with_remote_scores.py,
+tests/unit/evaluation/test_scoring.py.
 """
 
 import asyncio

@@ -2,7 +2,8 @@
 
 Also change: internal/trireme/framework/domain_rules.py (the kinds of rules).
 
-Tests: tests/unit/evaluation/test_placement_domains.py, tests/unit/evaluation/test_batches_exact.py.
+Tests: tests/unit/evaluation/test_constraint_admission.py, tests/unit/evaluation/test_placement_domains.py,
+tests/unit/evaluation/test_batches_exact.py.
 """
 
 from collections.abc import Iterable, Sequence

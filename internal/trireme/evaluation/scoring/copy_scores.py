@@ -7,7 +7,7 @@ is found out, and the batch is placed again.
 Also change: internal/trireme/plugins/inter_pod_affinity/joint_scores.py,
 internal/trireme/plugins/pod_topology_spread/joint_scores.py, internal/trireme/plugin_api/scorers.py (the joint scores).
 
-Tests: tests/unit/evaluation/test_batches_with_remote_scores.py.
+Tests: tests/unit/evaluation/test_copies.py, tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
 from collections.abc import Callable

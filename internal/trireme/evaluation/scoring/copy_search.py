@@ -3,7 +3,7 @@
 Placing a batch says which score it lacks. That one is found out together with those that are likely to be next: of the
 nodes that are best now, with as many copies as one node got of the class's batch before.
 
-Tests: tests/unit/evaluation/test_batches_with_remote_scores.py.
+Tests: tests/unit/evaluation/test_copies.py, tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
 import collections
@@ -61,4 +61,4 @@ class CopySearch:
 
 def remember(columns: class_scores.ClassScores, chosen: Sequence[int]) -> None:
     """The batch went to these slots: the next one of the class will need about as many copies of a node."""
-    columns.copies_on_a_node = max(collections.Counter(chosen).values()) if len(chosen) > 1 else 1
+    columns.copies_on_a_node = max(collections.Counter(chosen).values(), default=1)

@@ -67,8 +67,6 @@ class UnknownScore:
 
 def normalize_scores(raw: arrays.Int64Array, normalization: scorers.Normalization) -> arrays.Int64Array:
     """Scores of 0 to 100. Shape: as `raw`. Source: framework/plugins/helper DefaultNormalizeScore."""
-    if normalization not in (scorers.Normalization.MAX, scorers.Normalization.MAX_REVERSED):
-        return raw
     return scale_scores(raw, normalization, max(int(raw.max(initial=0)), 0))
 
 
@@ -164,7 +162,7 @@ class Placer:
     def place(self, count: int) -> list[ChosenNode]:
         """Choose the nodes of the next `count` pods, each seeing those before it; fewer where no more fit.
 
-        Also fewer where a score is not known by then (`unknown`).
+        Also fewer where a score is not known by then (`unknown`). To be called once.
         """
         choices: list[ChosenNode] = []
         if not self._keys.size:
@@ -177,14 +175,14 @@ class Placer:
                 break
             choices.append(ChosenNode(int(self._likely[at]), key >> TIE_BITS if self._open > 1 else 0))
             if len(choices) < count:
-                self._count_copy_and_rerank(at, count, count - len(choices))
+                self._count_copy_and_rerank(at, count - len(choices))
         return choices
 
     def likely_nodes(self, count: int) -> list[int]:
         """The nodes that pods go to next, most likely: so many at most."""
         return [node for node in highest_keys(self._keys, count) if self._keys[node] >= 0]
 
-    def _count_copy_and_rerank(self, at: int, count: int, left: int) -> None:
+    def _count_copy_and_rerank(self, at: int, left: int) -> None:
         """Count one copy more on the node at this place among the likely ones, and rank what that changes.
 
         `left` pods are still to be placed.
@@ -200,10 +198,7 @@ class Placer:
                 self._find_likely_nodes(left)
             return
         if self._own is not None:
-            row = self._rows.get(node)
-            if row is None or row.shape[0] <= placed:
-                row = self._rows[node] = self._own(np.array([node]), count)[0]
-            after = int(row[placed])
+            after = int(self._rows[node][placed])
             if after == scorers.UNKNOWN:
                 self.unknown = UnknownScore(node, placed)
                 return

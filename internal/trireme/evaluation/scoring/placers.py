@@ -54,9 +54,7 @@ def is_copied(chain: score_chain.ScoreChain, name: str) -> bool:
 
 
 def affects_usage_only(chain: score_chain.ScoreChain, cached: class_scores.ClassScores) -> bool:
-    """Whether all nodes are scored, and of placed pods only what they use of their nodes' resources matters."""
-    if chain.asynchronous or chain.percentage:
-        return False
+    """Whether of placed pods only what they use of their nodes' resources matters, in a chain that calls no service."""
     return all(name in cached.plugins and cached.plugins[name].silent for name in (*chain.joint, *chain.by_pods))
 
 

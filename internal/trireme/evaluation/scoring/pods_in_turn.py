@@ -179,7 +179,7 @@ class PodsInTurn:
                 break
             taken[number] = slot
             # With one node to choose from nothing is scored.
-            out.append((slot, key if has_choice and self._open_counts[row] > 1 else 0))
+            out.append((slot, key if self._open_counts[row] > 1 else 0))
         return out
 
     def _count_choices(self, row: int) -> int:

@@ -68,7 +68,7 @@ def find_reachable_nodes(alone: arrays.Int64Array, columns: Sequence[npt.NDArray
 
 def _best_nodes_of_any_kind(alone: arrays.Int64Array, count: int) -> arrays.SlotArray:
     """The best nodes of all kinds, so many or more: most often the best of each are among them. Shape: (n,)."""
-    if alone.shape[0] <= count or count == 0:
+    if alone.shape[0] <= count:
         return np.arange(alone.shape[0])
     return np.flatnonzero(alone >= np.partition(alone, -count)[-count])
 
