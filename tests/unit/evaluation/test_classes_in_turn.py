@@ -608,6 +608,16 @@ def test_each_class_has_the_times_of_the_points_that_it_passed(cluster: Cluster)
         assert {timing.extension_point for timing in placed.timings} == {"PreScore", "Score"}
 
 
+def test_the_plugins_that_score_a_new_class_have_times(cluster: Cluster) -> None:
+    """In one call of ten, as in all others. If this fails, metrics miss them where all pods differ."""
+    for number in range(plugin_timer.SAMPLED_ONE_IN + 1):
+        classes = [(cluster.class_of(pod({}, requests={"cpu": f"{1 + number}m"})), 1)]
+        cluster.follow()
+        (placed,) = cluster.ask_place_classes(classes, cluster.ask_filter_classes(classes)).answers
+    timed = {each.plugin for each in placed.timings if each.plugin and each.extension_point == "Score"}
+    assert timed == {"NodeResourcesFit", "NodeResourcesBalancedAllocation"}
+
+
 def test_an_answer_names_only_what_nodes_say_of_its_class(cluster: Cluster) -> None:
     """Classes of a family share a table of statuses, and hundreds that fit nowhere would send those of all."""
     asked = ["9", "10", "11"]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trireme.evaluation import plugin_timer
 from trireme.evaluation.scoring import placement, ranking
 from trireme.plugin_api import scorers
 from trireme.snapshot import arrays, node_usage
@@ -118,7 +119,11 @@ class PodsInTurn:
     """Chooses the nodes of pods of these classes, in order."""
 
     def __init__(
-        self, wanted: Sequence[PodsOfClass], before: node_usage.UsageWithPods, ties: arrays.Int64Array
+        self,
+        wanted: Sequence[PodsOfClass],
+        before: node_usage.UsageWithPods,
+        ties: arrays.Int64Array,
+        timer: plugin_timer.PluginTimer,
     ) -> None:
         """`before` are the pods on their nodes already, to which pods are added that others choose after.
 
@@ -127,6 +132,7 @@ class PodsInTurn:
         self._wanted = wanted
         self._before = before
         self._ties = ties
+        self._timer = timer
         self._taken = set(before.slots.tolist())
         self._scorers = _scorers_of(wanted)
         self._demands = [each.demand for each in wanted]
@@ -277,11 +283,13 @@ class PodsInTurn:
         usage = self._before.at(slots)
         total = np.zeros((slots.shape[0], count), dtype=np.int64, order="F")
         for plugin, weight, pods, rows in scored:
+            started = self._timer.now()
             scores = placement.apply_weight(plugin.score_pods(usage, pods), weight)
             if len(rows) == count:
                 total += scores
             else:
                 total[:, rows] += scores
+            self._timer.record_plugin(plugin.name, "Score", started)
         return total
 
 
