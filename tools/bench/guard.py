@@ -7,9 +7,9 @@ is counted instead: calls of Trireme's own functions and calls that these make, 
 processes, nodes that plugins looked at. The figures are stored in guard.json; more than `TOLERANCE` above one of them
 fails, here and in CI. `--write` stores new ones, which belong in the commit that explains them.
 
-`basic` is batches of equal pods, `distinct` pods that are each a class of their own, `mix` a drawn mixture of both with
-affinity and spread, `named` pods for a node each, `refused` pods of many sizes that fit nowhere. What filter and score
-do is counted on 300 nodes, what the frontend does with fake phases.
+`basic` is batches of equal pods, `distinct` pods that are each a class of their own, `lone` such pods that come one by
+one, `mix` a drawn mixture with affinity and spread, `named` pods for a node each, `refused` pods of many sizes that fit
+nowhere. What filter and score do is counted on 300 nodes, what the frontend does with fake phases.
 """
 
 # Also change: tools/bench/guard.json (the sampled figures).
@@ -167,6 +167,11 @@ def _distinct(phases: _Phases, step: int) -> None:
     phases.place_in_turn([pod({"app": "own"}, requests=_requests(first + n)) for n in range(CLASSES_OF_CALL)])
 
 
+def _lone(phases: _Phases, step: int) -> None:
+    for number in range(step * CLASSES_OF_CALL, (step + 1) * CLASSES_OF_CALL):
+        phases.place_in_turn([pod({"app": "own"}, requests=_requests(number))])
+
+
 def _named(phases: _Phases, step: int) -> None:
     pods = []
     for number in range(step * CLASSES_OF_CALL, (step + 1) * CLASSES_OF_CALL):
@@ -242,6 +247,7 @@ def figures() -> dict[str, dict[str, float]]:
     return {
         "basic": _count_phases(_basic),
         "distinct": _count_phases(_distinct),
+        "lone": _count_phases(_lone),
         "mix": _count_phases(_mix),
         "named": _count_phases(_named),
         "refused": _count_phases(_refused),

@@ -255,7 +255,8 @@ class ScoreEngine:
         if not found:
             return ()
         started = timer.now()
-        placed = pods_in_turn.PodsInTurn([each.wanted for each in found], before, self._tie_order_of_slots()).place()
+        ties = self._tie_order_of_slots()
+        placed = pods_in_turn.PodsInTurn([each.wanted for each in found], before, ties, timer).place()
         timer.record_point("Score", started)
         scored = sum(each.scores is not None for each in found)
         timings = tuple(timer.timing_messages(scored)) if scored else ()

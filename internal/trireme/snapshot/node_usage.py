@@ -125,6 +125,10 @@ class UsageWithPods:
 
     def add(self, placed: Sequence[PlacedPod]) -> None:
         """These pods are on their nodes, too."""
+        if not self._placed:
+            self._placed += placed
+            self._copy_usage()
+            return
         self._placed += placed
         for class_id, slot in placed:
             self._add_to_usage(class_id, slot, 1)
@@ -162,12 +166,14 @@ class UsageWithPods:
         return out
 
     def _copy_usage(self) -> None:
-        """Begin with the usage that the snapshot has now."""
+        """Begin with the usage that the snapshot has now; without pods it is not copied."""
         table = self._snap.nodes
         table.ensure_resource_rows()
         self._generation = self._snap.generation
-        self.requested, self.nonzero = table.requested.copy(), table.nonzero.copy()
-        self._pod_count = table.pod_count.copy()
+        self.requested, self.nonzero, self._pod_count = table.requested, table.nonzero, table.pod_count
+        if self._placed:
+            self.requested, self.nonzero = self.requested.copy(), self.nonzero.copy()
+            self._pod_count = self._pod_count.copy()
         for class_id, slot in self._placed:
             self._add_to_usage(class_id, slot, 1)
         self._find_slots()

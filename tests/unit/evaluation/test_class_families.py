@@ -4,7 +4,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.domain_cluster import (
@@ -98,6 +98,60 @@ def test_a_class_that_differs_from_another_in_requests_is_decided_as_if_it_were_
             try:
                 assert known.filtered(wanted) == fresh.filtered(wanted)
                 hosts = known.schedule(wanted, 1, 1)
+                assert hosts == fresh.schedule(wanted, 1, 1)
+            finally:
+                fresh.close()
+            placed += [(wanted, host) for host in hosts]
+    finally:
+        known.close()
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_classes_follow_each_change_though_some_are_only_looked_at_for_others(data: st.DataObject) -> None:
+    """A class is brought up to date in part where a new one of its family comes, and as a whole once it comes again."""
+    # What the classes of a family have, and pods that others place, which matter to it and take no resources.
+    port: Json = {"ports": [{"containerPort": 80, "hostPort": 80}]}
+    families: list[tuple[Json, Json]] = [
+        ({"nodeSelector": {ZONE: "z1"}, "tolerations": [{"key": "k", "operator": "Exists"}]}, {}),
+        (port, port),
+        ({"affinity": affinity((), [term(ZONE, {"app": "b"})])}, {}),
+        ({}, {"affinity": affinity((), [term(ZONE, {"app": "a"})])}),
+    ]
+    nodes = {f"n{number}": node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 3}"}) for number in range(6)}
+    placed: list[tuple[Json, str]] = []
+    others: dict[str, tuple[Json, str]] = {}
+    known = cluster_of(list(nodes.values()))
+    family, other = data.draw(st.sampled_from(families))
+    try:
+        for step in range(data.draw(st.integers(3, 10))):
+            name, change = (
+                data.draw(st.sampled_from(sorted(nodes))),
+                data.draw(st.sampled_from(["node", "pod", "gone"])),
+            )
+            if change == "node":
+                taints = [("k", "", "NoSchedule")] if data.draw(st.booleans()) else []
+                zone = data.draw(st.sampled_from(["z0", "z1"]))
+                nodes[name] = node(name, {HOST: name, ZONE: zone}, taints=taints)
+                known.add_node(nodes[name])
+            elif change == "pod":
+                another = pod({"app": "b"}, requests={}, **other), name
+                others[known.place(*another)] = another
+            elif others:
+                uid = min(others)
+                known.cache.remove_pod(uid)
+                del others[uid]
+            comes_again = data.draw(st.booleans())
+            wanted = pod({"app": "a"}, requests={"cpu": "100m" if comes_again else f"{101 + step}m"}, **family)
+            fresh = cluster_of(list(nodes.values()))
+            for each, at in (*placed, *others.values()):
+                fresh.place(each, at)
+            try:
+                if comes_again:
+                    assert known.filtered(wanted) == fresh.filtered(wanted)
+                hosts = [host for hosts in known.schedule_in_turn([(wanted, 1)]) for host in hosts]
+                event(f"{len(hosts)} placed in turn")
+                hosts = hosts or known.schedule(wanted, 1, 1)
                 assert hosts == fresh.schedule(wanted, 1, 1)
             finally:
                 fresh.close()

@@ -24,6 +24,7 @@ from tests.helpers.domain_cluster import (
 )
 from tests.helpers.phase_calls import Aborted, context
 from tests.helpers.snapshot_views import SnapshotBuilder
+from trireme.evaluation import plugin_timer
 from trireme.evaluation.scoring import classes_in_turn
 from trireme.filter.service import FilterPhase
 from trireme.registry import remote_makers
@@ -378,6 +379,16 @@ def test_each_class_has_the_times_of_the_points_that_it_passed(cluster: Cluster)
         (placed,) = cluster.ask_place_classes([each], filtered).answers
         assert {timing.extension_point for timing in filtered.answers[0].timings} == {"PreFilter", "Filter"}
         assert {timing.extension_point for timing in placed.timings} == {"PreScore", "Score"}
+
+
+def test_the_plugins_that_score_a_new_class_have_times(cluster: Cluster) -> None:
+    """In one call of ten, as in all others. If this fails, metrics miss them where all pods differ."""
+    for number in range(plugin_timer.SAMPLED_ONE_IN + 1):
+        classes = [(cluster.class_of(pod({}, requests={"cpu": f"{1 + number}m"})), 1)]
+        cluster.follow()
+        (placed,) = cluster.ask_place_classes(classes, cluster.ask_filter_classes(classes)).answers
+    timed = {each.plugin for each in placed.timings if each.plugin and each.extension_point == "Score"}
+    assert timed == {"NodeResourcesFit", "NodeResourcesBalancedAllocation"}
 
 
 def test_the_parts_of_a_calls_times_are_all_of_it(cluster: Cluster) -> None:

@@ -108,7 +108,10 @@ class ClassFilter:
         started = timer.now()
         changed |= cached.generation < 0
         cached.ensure_capacity(self._snap.nodes.capacity)
-        parts, renewed = self._filter_changed_slots(pod_class, cached, timer)
+        parts, renewed = self._filter_changed_slots(pod_class, cached, self._chain.synchronous, timer)
+        for prepared in self._chain.asynchronous:
+            column = cached.plugins[prepared.name]
+            parts.append(column.changed_since(self._snap.nodes, column.answered_generation))
         if changed:
             due = arrays.first_slots(self._snap.nodes.size)
         else:
@@ -126,18 +129,32 @@ class ClassFilter:
             cached.generation = -1
         timer.record_point("PreFilter", started)
 
+    def refresh_beside_demand(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts) -> None:
+        """Bring to the snapshot's generation what other classes of the family need of this one.
+
+        That is all but the verdicts of the plugin that reads demands, and those of all plugins combined: both are due
+        as a whole the next time that this class is refreshed.
+        """
+        if cached.generation == self._snap.generation:
+            return
+        self._pre_filtering.refresh(pod_class, cached, plugin_timer.NO_TIMER)
+        if cached.refusal is None:
+            plugins = [plugin for plugin in self._chain.synchronous if plugin is not self._chain.demanding]
+            self._filter_changed_slots(pod_class, cached, plugins, plugin_timer.NO_TIMER)
+        cached.generation = -1
+
     def new_class_beside(
         self, pod_class: classes.PodClass, sibling: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> NewClass | None:
-        """Where a class fits that differs from its sibling, which is up to date, in requests alone.
+        """Where a class fits that differs from its sibling in requests alone.
 
-        None: more than free resources tells the two apart, nominated pods count, or PreFilter refuses a class or names
-        nodes.
+        The sibling is up to date, or by `refresh_beside_demand` where no pods are nominated. None: more than free
+        resources tells the two apart, nominated pods count, or PreFilter refuses a class or names nodes.
         """
         chain, demanding = self._chain, self._chain.demanding
         if demanding is None or chain.asynchronous or sibling.refusal is not None or sibling.narrowed is not None:
             return None
-        if sibling.nominated.size or pod_class.resize_deferred:
+        if (self._snap.nominations and sibling.nominated.size) or pod_class.resize_deferred:
             return None
         started = timer.now()
         plugins = dict(sibling.plugins)
@@ -265,15 +282,18 @@ class ClassFilter:
         sibling.merge_in_order(slots, plugins, self._snap.nodes, index, capacity)
         return index, capacity
 
+    def knows_family_of(self, sibling: class_verdicts.ClassVerdicts) -> bool:
+        """Whether another class was filtered beside the sibling since the snapshot changed."""
+        return self._family is not None and self._family.key == (sibling.identity, self._snap.generation)
+
     def _family_of(self, sibling: class_verdicts.ClassVerdicts, demanding: str) -> _Family:
         """What all plugins but one answer about the sibling's family, as the snapshot is now, and room for a pod."""
-        key = (sibling.identity, self._snap.generation)
-        if self._family is None or self._family.key != key:
+        if self._family is None or not self.knows_family_of(sibling):
             nodes, slots = self._snap.nodes, self._snap.nodes.live_slots()
             index, capacity = self._merged(sibling, [name for name in self._chain.order if name != demanding])
             room = nodes.allowed_pods[arrays.slot_index(slots)] - self._snap.pod_count(slots)
             passing = (index == interfaces.PASSES) & (capacity > 0) & (room > 0)
-            self._family = _Family(self._snap, key, passing)
+            self._family = _Family(self._snap, (sibling.identity, self._snap.generation), passing)
         return self._family
 
     def constraints(
@@ -286,18 +306,22 @@ class ClassFilter:
                 yield from plugin.constraints(pod_class, self._snap, prefilter.state)
 
     def _filter_changed_slots(
-        self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
+        self,
+        pod_class: classes.PodClass,
+        cached: class_verdicts.ClassVerdicts,
+        plugins: Sequence[interfaces.FilterPlugin],
+        timer: plugin_timer.PluginTimer,
     ) -> tuple[list[arrays.SlotArray], bool]:
-        """Call Filter of each plugin about what changed.
+        """Call Filter of these plugins about what changed.
 
-        Returns, plugin by plugin, the slots on which it says something else than before, and whether a plugin was
+        Returns the slots on which one says something else than in the combined verdicts, and whether a plugin was
         called about all nodes because nothing was known of any.
         """
-        nodes, renewed = self._snap.nodes, False
-        live = nodes.alive[: nodes.size]
+        renewed = False
+        live = self._snap.nodes.alive[: self._snap.nodes.size]
         parts = cached.uncombined
         cached.uncombined = []
-        for plugin in self._chain.synchronous:
+        for plugin in plugins:
             column = cached.plugins[plugin.name]
             if not column.prefilter.skip:
                 renewed |= column.generation < 0
@@ -305,9 +329,6 @@ class ClassFilter:
                 started = timer.now()
                 parts.append(self._call_filter(plugin, pod_class, column, slots, cached.table))
                 timer.record_plugin(plugin.name, "Filter", started)
-        for prepared in self._chain.asynchronous:
-            column = cached.plugins[prepared.name]
-            parts.append(column.changed_since(nodes, column.answered_generation))
         return parts, renewed
 
     def _record_prepared_verdicts(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts) -> None:

@@ -153,8 +153,7 @@ class FilterEvaluator:
         sibling = self._cache.sibling_of(profile, pod_class)
         of_profile = self._profiles[profile]
         if sibling is not None and sibling[1].narrowed is None:
-            known = await self.evaluate(profile, sibling[0])
-            return of_profile.filter.new_class_beside(pod_class, known, timer)
+            return await self._evaluate_beside(profile, pod_class, sibling[0], timer)
         columns = self.columns_of(profile, pod_class)
         await of_profile.preparation.prepare_in_tree(pod_class, columns)
         found = of_profile.filter.new_class_on_named_nodes(pod_class, columns, timer)
@@ -163,6 +162,18 @@ class FilterEvaluator:
                 self._naming_nodes.clear()
             self._naming_nodes[profile, pod_class.beside_node_affinity] = pod_class.id
         return found
+
+    async def _evaluate_beside(
+        self, profile: str, pod_class: classes.PodClass, sibling: classes.PodClass, timer: plugin_timer.PluginTimer
+    ) -> class_filter.NewClass | None:
+        """As `evaluate_new`, by another class of its family."""
+        of_profile, known = self._profiles[profile], self.columns_of(profile, sibling)
+        if self._snap.nominations:
+            known = await self.evaluate(profile, sibling)
+        elif not of_profile.filter.knows_family_of(known):
+            await of_profile.preparation.prepare_in_tree(sibling, known)
+            of_profile.filter.refresh_beside_demand(sibling, known)
+        return of_profile.filter.new_class_beside(pod_class, known, timer)
 
     async def _evaluate_on_other_nodes(
         self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer

@@ -50,10 +50,14 @@ class ClassInTurn:
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """Scores that are up to date, and what they add to totals that no placement changes."""
+    """Scores that are up to date, and what they add to totals that no placement changes.
+
+    Without `has_usage` those by usage may be out of date.
+    """
 
     scores: class_scores.ClassScores
     static: pods_in_turn.StaticTotals
+    has_usage: bool
 
 
 class ClassesInTurn:
@@ -115,7 +119,7 @@ class ClassesInTurn:
         static = found.static.of(opened, self._pods)
         if static is None:
             return None
-        is_own = found.scores is known
+        is_own = found.has_usage and found.scores is known
         own = np.zeros(size, dtype=np.int64) if is_own else None
         by_usage = []
         started = self._timer.now()
@@ -146,19 +150,21 @@ class ClassesInTurn:
             sibling = None if found else self._evaluator.sibling_of(self._profile, pod_class)
             # A sibling's cached scores may be outdated: where they depend on other pods, the class itself is evaluated.
             if sibling is not None and placers.affects_usage_only(self._chain, sibling[1]):
-                found = await self._evaluate(sibling[0])
+                # Of another class nobody needs the scores by usage.
+                found = await self._evaluate(sibling[0], has_usage=sibling[0] is pod_class)
                 if found is not None:
                     self._families[pod_class.family] = found
             if found is not None and self._evaluator.scores_alike(self._profile, pod_class, found.scores):
                 return found
-        return await self._evaluate(pod_class)
+        return await self._evaluate(pod_class, has_usage=True)
 
-    async def _evaluate(self, pod_class: classes.PodClass) -> _Scores | None:
-        scores = await self._evaluator.evaluate(self._profile, pod_class, self._timer)
+    async def _evaluate(self, pod_class: classes.PodClass, *, has_usage: bool) -> _Scores | None:
+        outdated = () if has_usage else self._chain.by_usage
+        scores = await self._evaluator.evaluate(self._profile, pod_class, self._timer, outdated=outdated)
         if isinstance(scores, status.Status):
             return None
         ranked, common = placers.ranked_plugins(self._chain, scores)
-        return _Scores(scores, pods_in_turn.StaticTotals(ranked, common, self._snap.nodes.size))
+        return _Scores(scores, pods_in_turn.StaticTotals(ranked, common, self._snap.nodes.size), has_usage)
 
 
 def _on_one_node(wanted: PodsToPlace, opened: arrays.BoolArray, *, exclusive: bool) -> pods_in_turn.PodsOfClass:

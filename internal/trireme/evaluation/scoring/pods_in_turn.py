@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trireme.evaluation import plugin_timer
 from trireme.evaluation.scoring import placement, ranking
 from trireme.plugin_api import scorers
 from trireme.snapshot import arrays, node_usage
@@ -118,15 +119,20 @@ class PodsInTurn:
     """Chooses the nodes of pods of these classes, in order."""
 
     def __init__(
-        self, wanted: Sequence[PodsOfClass], before: node_usage.UsageWithPods, ties: arrays.Int64Array
+        self,
+        wanted: Sequence[PodsOfClass],
+        before: node_usage.UsageWithPods,
+        ties: arrays.Int64Array,
+        timer: plugin_timer.PluginTimer,
     ) -> None:
-        """`before` are the pods on their nodes already, to which those placed are added. Shape: ties (slot,) or longer.
+        """`before` are the pods on their nodes already, to which pods are added that others choose after.
 
-        There is a class at least, and all know of as many slots.
+        There is a class at least, and all know of as many slots. Shape: ties (slot,) or longer.
         """
         self._wanted = wanted
         self._before = before
         self._ties = ties
+        self._timer = timer
         self._taken = set(before.slots.tolist())
         self._scorers = _scorers_of(wanted)
         self._demands = [each.demand for each in wanted]
@@ -150,7 +156,8 @@ class PodsInTurn:
             chosen = self._choose(part, begun=bool(out[part[0]]))
             if not chosen:
                 break
-            kept = self._keep(part, chosen)
+            # No pod chooses after the last one.
+            kept = 1 if at + 1 == len(rows) else self._keep(part, chosen)
             for row, (slot, total) in zip(part, chosen[:kept], strict=False):
                 out[row].append(ChosenSlot(slot, total >> placement.TIE_BITS))
             at += kept
@@ -223,13 +230,14 @@ class PodsInTurn:
         """
         keys = np.empty((len(self._wanted), size), dtype=np.int64)
         unknown = [row for row, each in enumerate(self._wanted) if each.own is None]
-        scored = _scorers_of([self._wanted[row] for row in unknown])
+        all_unknown = len(unknown) == len(self._wanted)
+        scored = self._scorers if all_unknown else _scorers_of([self._wanted[row] for row in unknown])
         slots, at_once = arrays.first_slots(size), max(_TOTALS_AT_ONCE // len(self._wanted), 1)
         for begin in range(0, size, at_once):
             part = slots[begin : begin + at_once]
             where = slice(begin, begin + part.shape[0])
             own = self._own_scores(part, scored, len(unknown)) if unknown else None
-            if own is None or len(unknown) < len(self._wanted):
+            if own is None or not all_unknown:
                 found, own = own, np.empty((part.shape[0], len(self._wanted)), dtype=np.int64)
                 for row, each in enumerate(self._wanted):
                     if each.own is not None:
@@ -275,11 +283,13 @@ class PodsInTurn:
         usage = self._before.at(slots)
         total = np.zeros((slots.shape[0], count), dtype=np.int64, order="F")
         for plugin, weight, pods, rows in scored:
+            started = self._timer.now()
             scores = placement.apply_weight(plugin.score_pods(usage, pods), weight)
             if len(rows) == count:
                 total += scores
             else:
                 total[:, rows] += scores
+            self._timer.record_plugin(plugin.name, "Score", started)
         return total
 
 

@@ -10,7 +10,7 @@ tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,10 +75,12 @@ class ScoreEvaluator:
         profile: str,
         pod_class: classes.PodClass,
         timer: plugin_timer.PluginTimer | None = None,
+        *,
+        outdated: Container[str] = (),
     ) -> class_scores.ClassScores | status.Status:
         """The class's raw scores, no older than the snapshot was when this was called; a status where one failed.
 
-        `timer` gets the durations.
+        `timer` gets the durations. Scores of the synchronous plugins named `outdated` may be older.
 
         Raises: OutOfStepError where the snapshot was replaced while plugins prepared their scores.
         """
@@ -100,7 +102,7 @@ class ScoreEvaluator:
                 slots = column.due_slots(plugin.depends_on, self._snap)
                 await plugin.prepare(pod_class, self._snap, slots)
             self._snap.check_incarnation(incarnation)
-        failed = self._refresh_synchronous_plugins(profile, pod_class, cached, timer)
+        failed = self._refresh_synchronous_plugins(profile, pod_class, cached, timer, outdated)
         return cached if failed is None else failed
 
     def knows(self, profile: str, pod_class: classes.PodClass) -> bool:
@@ -159,17 +161,19 @@ class ScoreEvaluator:
         pod_class: classes.PodClass,
         cached: class_scores.ClassScores,
         timer: plugin_timer.PluginTimer,
+        outdated: Container[str],
     ) -> status.Status | None:
         """Bring the columns of synchronous plugins to the snapshot's generation; a status: PreScore of one failed.
 
-        Joint plugins get only PreScore here, as their scores depend on which nodes passed.
+        Those of the plugins `outdated` are made if they are missing, and else left as they are. Joint plugins get only
+        PreScore here, as their scores depend on which nodes passed.
         """
         chain = self._chains[profile]
         for name in chain.asynchronous:
             cached.plugins[name].ensure_capacity(self._snap.nodes.capacity)
         for plugin in chain.synchronous:
             column = cached.plugins.get(plugin.name)
-            if column is not None and column.generation == self._snap.generation:
+            if column is not None and (column.generation == self._snap.generation or plugin.name in outdated):
                 continue
             started = timer.now()
             column = cached.plugins[plugin.name] = self._prescored_column(profile, plugin, pod_class, column, timer)
