@@ -14,6 +14,8 @@ order exactly.
 
 Heaps hold tuples and are repaired lazily: a pod that is taken out leaves its entry behind, which is skipped when it
 comes up (its `container` or `stamp` no longer agree) and swept when such entries outnumber the rest.
+
+Tests: tests/unit/queueing/test_active.py, tests/unit/queueing/test_batch_order.py.
 """
 
 import heapq

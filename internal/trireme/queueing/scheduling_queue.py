@@ -19,8 +19,8 @@ threads.
 
 Also change: docs/requeueing.md.
 
-Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_remote.py,
-tests/unit/queueing/test_group_queue.py.
+Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_attempts.py,
+tests/unit/queueing/test_remote.py, tests/unit/queueing/test_group_queue.py.
 """
 
 from collections.abc import Iterable, Sequence

@@ -4,7 +4,8 @@ Nothing else assigns `state` (`groups.group_transitions` does of groups and thei
 transition (the structure that holds the entity, the stamp, the counters, the log, PreEnqueue on the way in) cannot be
 forgotten. *When* an entity moves is the business of `scheduling_queue`, after events of `event_requeuer`.
 
-Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_states.py.
+Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_queue_statistics.py,
+tests/unit/queueing/test_states.py.
 """
 
 import itertools
