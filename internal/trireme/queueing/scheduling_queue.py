@@ -251,8 +251,8 @@ class SchedulingQueue:
         """
         groups, transitions = self._groups, self._transitions
         for key, uid in pods:
-            if groups is not None and groups.activate(key, uid, now):
-                continue
+            if groups is not None:
+                groups.activate(key, uid, now)
             popped = self._popped_pod(uid)
             if popped is not None:
                 if isinstance(popped.state, InFlight):
@@ -382,8 +382,7 @@ class SchedulingQueue:
         if not self._hints.registrations.matching_by_profile(event):
             return ()
         self._in_flight_events.append(InFlightEvent(event, old, new, audience))
-        if self._unschedulable.group_count:
-            self._requeuer.on_cluster_event(event, old, new, now, audience)
+        self._requeuer.on_cluster_event(event, old, new, now, audience)
         if self._groups is not None:
             self._groups.on_event(event, now)
         return self._calls.take_instructions()

@@ -187,10 +187,11 @@ class Transitions:
     def detach(self, pod: QueuedPodInfo) -> None:
         """Takes a waiting pod out of the structure that it is in."""
         state = pod.state
-        if type(state) is PreEnqueuePending:
-            if state.call is not None:
-                self.close_pre_enqueue_call(state.call)
-        elif pod.container is not None:
+        if isinstance(state, PreEnqueuePending):
+            assert state.call is not None  # only members of groups have their calls elsewhere
+            self.close_pre_enqueue_call(state.call)
+        else:
+            assert pod.container is not None
             pod.container.discard(pod)
 
     def remove_waiting_pod(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
@@ -268,8 +269,7 @@ class Transitions:
             pod.state = state
             pod.popped_at = now
             pod.attempts += 1
-            if pod.rejectors:
-                self.count_rejectors(pod, -1)
+            self.count_rejectors(pod, -1)
             self.log.append(now, pod, cluster_event.POPPED)
 
     def update_attempt(self, pod: QueuedPodInfo, state: InFlight | Done) -> None:

@@ -142,14 +142,11 @@ class QueueGroups:
         self._group_transitions.recheck_group(group, CHANGED, now)
         self.registry.drop_if_empty(group)
 
-    def activate(self, key: str, uid: str, now: float) -> bool:
-        """Activates the group of this key, or that of the member, unless it is being tried; False: it is neither."""
+    def activate(self, key: str, uid: str, now: float) -> None:
+        """Activate the group of this key, or that of the member, unless it is being tried; others are ignored."""
         group = self.registry.with_queue_key(key) or self.registry.group_of_member(uid)
-        if group is None:
-            return False
-        if group.waiting and group.tree is not None and group.attempt is None:
+        if group is not None and group.waiting and group.tree is not None and group.attempt is None:
             self._group_transitions.enter(group, Destination.ACTIVE, _ACTIVATED, now)
-        return True
 
     def member_placed(self, key: str, uid: str, now: float) -> Instructions:
         """The watch shows a member of the group (namespace/name) on a node."""
