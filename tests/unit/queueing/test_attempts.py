@@ -234,3 +234,32 @@ def test_requeueing_a_waiting_pod_is_refused_with_its_transitions() -> None:
         q.requeue(pod(q, "p"), T0)
     assert [move.to for move in caught.value.transitions] == [Active, InFlight, Unschedulable]
     assert "ScheduleAttemptFailure" in str(caught.value)
+
+
+def test_an_update_during_the_attempt_counts_if_binding_fails_later() -> None:
+    q = queue()
+    q.add(record("p"), T0)
+    (tried,) = popped(q, T0)
+    q.update(record("p", class_id=8), [], "old", "new", T0)
+    q.done("uid-p", T0)
+    q.requeue(tried, T0)
+    assert pod(q, "p").record.class_id == 8
+
+
+def test_nothing_is_kept_of_a_pod_that_was_deleted_before_its_attempt_ended() -> None:
+    q = queue()
+    q.add(record("p"), T0)
+    popped(q, T0)
+    q.delete("ns/p", "uid-p", T0)
+    q.done("uid-p", T0)
+    assert (q.contents.pods(), q.statistics().done) == ([], 0)
+
+
+def test_plugins_that_change_while_a_pod_is_bound_leave_it_alone() -> None:
+    q = queue()
+    for name in ("bound", "tried"):
+        q.add(record(name), T0)
+    popped(q, T0)
+    q.done("uid-bound", T0)
+    q.retry_all(NODE_ADD, T0)
+    assert (place(q, "bound"), place(q, "tried")) == (Done, InFlight)

@@ -24,6 +24,7 @@ from trireme.framework.cluster_event import ClusterEvent
 from trireme.framework.sort_key import SortKey
 from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer
+from trireme.queueing.in_flight_events import DEFAULT_LIMIT
 from trireme.queueing.pending_pod import GivenSortKey
 from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.pre_enqueue import PreEnqueueResult
@@ -431,3 +432,50 @@ def test_a_gated_pod_that_is_classified_again_keeps_the_reason_of_its_gate() -> 
     assert (pod(q, "p").gated_by, pod(q, "p").gate_reason) == ("FarGate", "no quota")
     q.pre_enqueue_answered(call_id(q.on_event(NODE_ADD, None, "node", T0)), "", T0)
     assert (pod(q, "p").gated_by, pod(q, "p").gate_reason) == ("", "")
+
+
+@pytest.mark.parametrize("hint", [HintAnswer.QUEUE, HintAnswer.SKIP])
+def test_an_update_during_the_attempt_calls_the_remote_hint_when_the_pod_is_refused(hint: HintAnswer) -> None:
+    q = queue()
+    q.add(record("p"), T0)
+    (tried,) = popped(q, T0)
+    q.update(record("p"), [OWN_LABEL], "old", "new", T0)
+    (call,) = q.requeue(tried, T0, rejectors=frozenset({"Far"}))
+    assert call[1:] == ("default-scheduler", "Far", OWN_LABEL, "old", "new", (tried,))
+    assert place(q, "p") is Unschedulable
+    q.hint_answered(call.call_id, [hint], T0)
+    assert place(q, "p") is (BackOff if hint is HintAnswer.QUEUE else Unschedulable)
+
+
+@pytest.mark.parametrize("others", [[], [EventAudience(exclude_uid="uid-p")], [EventAudience(max_priority=-1)] * 2])
+@pytest.mark.parametrize("helpful", [True, False])
+def test_any_event_during_the_call_that_may_help_repeats_it(others: list[EventAudience], helpful: bool) -> None:
+    q = queue([EventRegistration("FarGate", POD_DELETE)], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    call = call_id(q.add(record("p"), T0))
+    for audience in (*others, *[EventAudience()] * helpful, *others):
+        q.on_event(POD_DELETE, "pod", None, T0, audience)
+    q.pre_enqueue_answered(call, "FarGate", T0)
+    assert place(q, "p") is (PreEnqueuePending if helpful else Gated)
+
+
+def test_no_event_is_kept_for_a_call_that_was_repeated_and_answered() -> None:
+    """An answer to a call that is not open is void, and so is its repetition."""
+    q = queue([EventRegistration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    call = call_id(q.add(record("p"), T0))
+    q.on_event(NODE_ADD, None, "before", T0)
+    assert q.repeat_pre_enqueue(call)
+    assert q.statistics().in_flight_events == {}
+    q.on_event(NODE_ADD, None, "after", T0)
+    assert q.statistics().in_flight_events == {"NodeAdd": 1}
+    q.pre_enqueue_answered(call, "", T0)
+    assert (place(q, "p"), q.statistics().in_flight_events) == (Active, {})
+    assert not q.repeat_pre_enqueue(call)
+
+
+def test_a_pod_whose_events_during_the_call_were_dropped_is_called_for_again() -> None:
+    q = queue([EventRegistration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    call = call_id(q.add(record("p"), T0))
+    for number in range(DEFAULT_LIMIT + 1):
+        q.on_event(NODE_ADD, None, number, T0, EventAudience(exclude_uid="uid-p"))
+    q.pre_enqueue_answered(call, "FarGate", T0)
+    assert place(q, "p") is PreEnqueuePending

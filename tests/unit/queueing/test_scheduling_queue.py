@@ -23,8 +23,11 @@ from tests.helpers.queue_builders import (
     queue,
     record,
 )
+from trireme.queueing.assembly import build_queue
 from trireme.queueing.event_audience import EventAudience
-from trireme.queueing.hints.queueing_hint_map import EventRegistration
+from trireme.queueing.hints.hint_evaluation import HintEvaluator
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, QueueingHintMap
+from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.states import Active, BackOff, Gated, Unschedulable
 
 
@@ -327,3 +330,42 @@ def test_ten_thousand_refused_pods_of_a_class_are_weighed_as_one() -> None:
         q.on_event(NODE_ADD, None, number, T0 + 5)
     assert len(evaluated) == 20
     assert (q.statistics().refusal_groups, q.statistics().unschedulable) == (1, 10_000)
+
+
+def test_a_pod_that_moves_to_another_class_comes_after_those_of_its_age() -> None:
+    q = queue()
+    q.add(record("moves", class_id=2), T0)
+    q.add(record("stays", class_id=1), T0)
+    q.update(record("moves", class_id=1), [], "old", "new", T0)
+    assert pop_names(q, T0, 8) == ["stays", "moves"]
+
+
+def test_a_refused_pod_keeps_its_place_unless_its_class_or_node_changes() -> None:
+    q = queue()
+    for name in ("a", "b"):
+        q.add(record(name), T0)
+    fail(q, T0, "Fit", max_batch=2)
+    q.update(record("a", resource_version="2"), [], "old", "new", T0)
+    q.on_event(NODE_ADD, None, "node", T0 + 9)
+    assert pop_names(q, T0 + 9, 8) == ["a", "b"]
+
+
+def test_all_that_are_due_are_flushed() -> None:
+    q = queue()
+    for name in ("a", "b", "c"):
+        q.add(record(name), T0)
+    fail(q, T0, "Fit", max_batch=3)
+    q.flush_unschedulable(T0 + 301)
+    assert [place(q, name) for name in ("a", "b", "c")] == [Active] * 3
+
+
+def test_an_event_wakes_the_pods_of_all_profiles() -> None:
+    profiles = ("one", "two")
+    q = build_queue(
+        HintEvaluator(QueueingHintMap(dict.fromkeys(profiles, REGISTRATIONS))), lambda pod: PreEnqueueResult.ALLOWED
+    )
+    for number, profile in enumerate(profiles):
+        q.add(record(profile, class_id=number)._replace(profile=profile), T0)
+        fail(q, T0, "Fit")
+    q.on_event(NODE_ADD, None, "node", T0 + 9)
+    assert [place(q, profile) for profile in profiles] == [Active, Active]

@@ -5,7 +5,8 @@ sets the group's state.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
 
-Tests: tests/unit/queueing/test_group_queue.py, tests/unit/queueing/test_group_state_machine.py.
+Tests: tests/unit/queueing/test_group_queue.py, tests/unit/queueing/test_group_changes.py,
+tests/unit/queueing/test_group_state_machine.py.
 """
 
 from typing import Final

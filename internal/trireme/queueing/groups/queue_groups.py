@@ -15,7 +15,8 @@ called here, and returns them.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
 
-Tests: tests/unit/queueing/test_group_queue.py, tests/unit/scheduling/test_pod_group_trees.py.
+Tests: tests/unit/queueing/test_group_queue.py, tests/unit/queueing/test_group_changes.py,
+tests/unit/scheduling/test_pod_group_trees.py.
 """
 
 import enum
