@@ -23,7 +23,9 @@ from tests.helpers.queue_builders import (
 )
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.framework.sort_key import SortKey
+from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.queueing_hint_map import EventRegistration
+from trireme.queueing.in_flight_events import DEFAULT_LIMIT
 from trireme.queueing.pending_pod import GivenSortKey
 from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
@@ -263,3 +265,45 @@ def test_plugins_that_change_while_a_pod_is_bound_leave_it_alone() -> None:
     q.done("uid-bound", T0)
     q.retry_all(NODE_ADD, T0)
     assert (place(q, "bound"), place(q, "tried")) == (Done, InFlight)
+
+
+def test_all_that_is_activated_is_tried_whether_it_waits_or_is_being_tried() -> None:
+    q = parked()
+    q.add(record("tried"), T0)
+    (tried,) = popped(q, T0)
+    q.activate([("ns/tried", "uid-tried"), ("ns/unknown", "unknown"), ("ns/p", "uid-p")], T0)
+    assert place(q, "p") is Active
+    q.requeue(tried, T0, rejectors=frozenset({"Taint"}))
+    assert place(q, "tried") is BackOff
+
+
+def test_a_pod_that_is_being_bound_is_found_by_its_uid() -> None:
+    q = queue()
+    q.add(record("p"), T0)
+    (tried,) = popped(q, T0)
+    assert q.contents.with_uid("ns/p", "uid-p") is tried
+    q.done("uid-p", T0)
+    assert q.contents.with_uid("ns/p", "uid-p") is tried
+    assert q.contents.with_uid("ns/p", "another-uid") is None
+
+
+def test_a_pod_whose_events_were_dropped_is_tried_again_and_so_are_those_of_its_kind() -> None:
+    q = queue()
+    for name in ("a", "b"):
+        q.add(record(name), T0)
+    tried = popped(q, T0)
+    for number in range(DEFAULT_LIMIT + 1):
+        q.on_event(POD_DELETE, "pod", number, T0, EventAudience(max_priority=-1))
+    for each in tried:
+        q.requeue(each, T0, rejectors=frozenset({"Fit"}))
+    assert (place(q, "a"), place(q, "b")) == (BackOff, BackOff)
+
+
+def test_an_event_for_others_does_not_hide_the_next_one() -> None:
+    q = queue()
+    q.add(record("p"), T0)
+    (tried,) = popped(q, T0)
+    q.on_event(NODE_ADD, None, "node", T0, EventAudience(max_priority=-1))
+    q.on_event(NODE_ADD, None, "node", T0)
+    q.requeue(tried, T0, rejectors=frozenset({"Fit"}))
+    assert place(q, "p") is BackOff

@@ -308,3 +308,66 @@ def test_a_group_that_is_being_tried_is_not_queued_by_an_event() -> None:
     queue.add(member("late", "g"), T0)
     queue.on_event(NODE_ADD, None, None, T0)
     assert queue.pop(T0, 100) is None
+
+
+def test_a_late_member_of_an_active_group_does_not_move_it() -> None:
+    queue = grouping_queue()
+    _of_one(queue, "first", "second")
+    queue.add(member("late", "first"), T0)
+    assert _popped_names(queue, 2) == ["first", "second"]
+
+
+def test_a_pod_group_without_members_that_joins_a_tree_does_not_move_it() -> None:
+    queue = grouping_queue(composite=True)
+    queue.groups.set_group(of_groups("x"), T0)
+    queue.groups.set_group(pod_group("first", parent="x"), T0)
+    queue.add(member("p", "first"), T0)
+    _of_one(queue, "second")
+    queue.groups.set_group(pod_group("empty", parent="x"), T0)
+    assert _popped_names(queue, 2) == ["x", "second"]
+
+
+def test_nothing_is_kept_of_groups_that_nobody_knows_any_more() -> None:
+    queue = grouping_queue()
+    queue.groups.member_placed("ns/ghost", "uid-placed", T0)
+    queue.groups.member_removed("uid-placed", T0)
+    assert len(queue.groups.registry) == 0
+    _of_one(queue, "g")
+    group, (pod,) = popped(queue)
+    queue.groups.remove_group("ns/g", "uid-of-g", T0)
+    queue.delete(pod.key, pod.uid, T0)
+    queue.groups.finish_attempt(group, GroupAttemptResult.ERROR, T0)
+    assert len(queue.groups.registry) == 0
+
+
+def test_the_attempt_at_members_begins_when_their_group_is_popped() -> None:
+    queue = grouping_queue()
+    of_three(queue)
+    _, pods = popped(queue, T0 + 5)
+    assert [pod.popped_at for pod in pods] == [T0 + 5] * 3
+
+
+def test_a_group_that_lacks_nothing_is_not_reported() -> None:
+    notified = Notified()
+    queue = grouping_queue(notified)
+    of_three(queue)
+    queue.flush_unschedulable(T0 + 2 * NOTIFY_AFTER)
+    assert notified.lacking == []
+
+
+def test_a_group_that_begins_again_does_not_wait_for_what_its_former_members_did() -> None:
+    closed = {"ns/new": "Claims"}
+    queue = grouping_queue(
+        registrations=[EventRegistration("Claims", NODE_ADD)],
+        pre_enqueue=lambda pod: closed.get(pod.key, PreEnqueueResult.ALLOWED),
+    )
+    _of_one(queue, "g")
+    for _ in range(4):
+        queue.activate([("ns/pg", "uid-pg")], T0)
+        group = popped_and_refused(queue)
+        queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0)
+    queue.delete("ns/pg", "uid-pg", T0)
+    queue.add(member("new", "g"), T0)
+    closed.clear()
+    queue.on_event(NODE_ADD, None, None, T0)
+    assert place(queue, "new") is Active

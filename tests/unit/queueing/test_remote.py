@@ -13,6 +13,7 @@ from tests.helpers.queue_builders import (
     fail,
     gate_of,
     helps,
+    one_by_one,
     parked,
     place,
     pod,
@@ -29,7 +30,7 @@ from trireme.queueing.pending_pod import GivenSortKey
 from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
-from trireme.queueing.remote_calls import RenewSortKey
+from trireme.queueing.remote_calls import MAX_OPEN, RenewSortKey
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import Active, BackOff, Gated, PreEnqueuePending, QueueState, Unschedulable
 from trireme.registry.in_tree import PREEMPTION_PLUGIN
@@ -479,3 +480,62 @@ def test_a_pod_whose_events_during_the_call_were_dropped_is_called_for_again() -
         q.on_event(NODE_ADD, None, number, T0, EventAudience(exclude_uid="uid-p"))
     q.pre_enqueue_answered(call, "FarGate", T0)
     assert place(q, "p") is PreEnqueuePending
+
+
+def test_an_update_of_a_waiting_pod_is_not_waited_for_where_too_many_calls_are_open() -> None:
+    q = queue()
+    for number, name in enumerate(("other", "p")):
+        q.add(record(name, number), T0)
+        fail(q, T0, "Far")
+    for number in range(MAX_OPEN):
+        q.on_event(NODE_ADD, None, number, T0, EventAudience(exclude_uid="uid-other"))
+    incoming = dict(q.statistics().incoming)
+    assert q.update(record("p", 1), [OWN_LABEL, OWN_LABEL], "old", "new", T0) == ()
+    assert place(q, "p") is BackOff
+    assert q.statistics().incoming == incoming | {("backoff", OWN_LABEL.label): 1}
+
+
+def test_an_own_update_during_the_attempt_is_not_waited_for_where_too_many_calls_are_open() -> None:
+    q = queue()
+    for number, name in enumerate(("other", "p")):
+        q.add(record(name, number), T0)
+    fail(q, T0, "Far")
+    for number in range(MAX_OPEN):
+        q.on_event(NODE_ADD, None, number, T0)
+    (tried,) = popped(q, T0)
+    q.update(record("p", 1), [OWN_LABEL], "old", "new", T0)
+    assert q.requeue(tried, T0, rejectors=frozenset({"Far"})) == ()
+    assert place(q, "p") is BackOff
+
+
+def test_the_event_that_helps_is_found_among_those_during_the_call() -> None:
+    def hint(pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> HintAnswer:
+        return HintAnswer.QUEUE if new == "helps" else HintAnswer.SKIP
+
+    q = queue([EventRegistration("FarGate", NODE_ADD, one_by_one(hint))], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    call = call_id(q.add(record("p"), T0))
+    for node in ("no", "helps", "no"):
+        q.on_event(NODE_ADD, None, node, T0)
+    again = call_id(q.pre_enqueue_answered(call, "FarGate", T0))
+    q.on_event(NODE_ADD, None, "no", T0)
+    q.pre_enqueue_answered(again, "FarGate", T0)
+    assert place(q, "p") is Gated
+
+
+def test_an_answer_does_not_wake_a_pod_that_was_gated_again_since_the_call() -> None:
+    """Its gate was checked later than the event."""
+    closed: dict[str, str | PreEnqueueResult] = {}
+    q = queue(
+        [EventRegistration("Far", NODE_ADD, remote=True), EventRegistration("Gate", NODE_ADD, helps(False))],
+        gate_of(closed),
+    )
+    for name in ("again", "other"):
+        q.add(record(name), T0)
+    fail(q, T0, "Far", max_batch=2)
+    closed.update(again="Gate", other="Gate")
+    q.activate([("ns/again", "uid-again"), ("ns/other", "uid-other")], T0)
+    call = call_id(q.on_event(NODE_ADD, None, "node", T0 + 5))
+    q.activate([("ns/again", "uid-again")], T0 + 5)
+    closed.clear()
+    q.hint_answered(call, [HintAnswer.QUEUE], T0 + 5)
+    assert (place(q, "again"), place(q, "other")) == (Gated, Active)

@@ -23,11 +23,14 @@ from tests.helpers.queue_builders import (
     queue,
     record,
 )
+from trireme.cache import pod_projection
 from trireme.queueing.assembly import build_queue
 from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, QueueingHintMap
+from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pre_enqueue import PreEnqueueResult
+from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.states import Active, BackOff, Gated, Unschedulable
 
 
@@ -369,3 +372,42 @@ def test_an_event_wakes_the_pods_of_all_profiles() -> None:
         fail(q, T0, "Fit")
     q.on_event(NODE_ADD, None, "node", T0 + 9)
     assert [place(q, profile) for profile in profiles] == [Active, Active]
+
+
+def test_pre_enqueue_is_not_called_again_after_a_back_off_that_it_allowed() -> None:
+    closed: dict[str, str] = {}
+    q = parked(pre_enqueue=gate_of(closed))
+    q.on_event(NODE_ADD, None, "node", T0)
+    closed["p"] = "Gates"
+    q.flush_backoff(T0 + 2)
+    assert place(q, "p") is Active
+
+
+def test_hints_are_not_called_for_pods_that_the_event_cannot_help() -> None:
+    evaluated: list[tuple[str, Any]] = []
+    q = queue([EventRegistration("Fit", NODE_ADD, helps(True, evaluated))])
+    for number, name in enumerate(("low", "high")):
+        q.add(record(name, number, priority=number), T0)
+    fail(q, T0, "Fit")
+    fail(q, T0, "Fit")
+    q.on_event(NODE_ADD, None, "node", T0, EventAudience(max_priority=0))
+    assert evaluated == [("ns/low", "node")]
+
+
+def test_a_held_preemptor_that_another_plugin_refused_is_woken() -> None:
+    """Only the gate of preemption holds it."""
+    q = parked()
+    q.held_preemptors["ns/p"] = "uid-p"
+    q.on_event(NODE_ADD, None, "node", T0 + 9)
+    assert place(q, "p") is Active
+
+
+@pytest.mark.parametrize(
+    ("created", "resizes", "expected"),
+    [(True, False, "creation"), (False, False, "queued"), (True, True, "queued"), (False, True, "queued")],
+)
+def test_a_pod_waits_since_its_creation_unless_it_runs(created: bool, resizes: bool, expected: str) -> None:
+    parsed = pod_projection.parse({"metadata": {"namespace": "ns", "name": "p", "uid": "u"}})
+    parsed = parsed._replace(created=1000 if created else 0, node_name="n" if resizes else "")
+    waiting = QueuedPodInfo(record("p")._replace(pod=PendingPod(parsed, 1, 1)), T0)
+    assert waiting.waiting_since(lambda moment: moment + 7) == {"creation": 1000, "queued": T0 + 7}[expected]
