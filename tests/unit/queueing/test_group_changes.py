@@ -371,3 +371,36 @@ def test_a_group_that_begins_again_does_not_wait_for_what_its_former_members_did
     closed.clear()
     queue.on_event(NODE_ADD, None, None, T0)
     assert place(queue, "new") is Active
+
+
+def test_a_tree_enters_when_it_is_made_whole_by_a_group_whose_members_wait_already() -> None:
+    queue = grouping_queue(composite=True)
+    queue.groups.set_group(of_groups("x", 2), T0)
+    for name, parent in (("first", "x"), ("second", "")):
+        queue.groups.set_group(pod_group(name, 1, parent=parent), T0)
+        queue.add(member(f"p-{name}", name), T0)
+    assert place(queue, "p-first") is Gated
+    queue.groups.set_group(pod_group("second", 1, parent="x"), T0)
+    assert [place(queue, f"p-{name}") for name in ("first", "second")] == [Active, Active]
+
+
+def test_members_join_a_tree_with_others_that_have_none() -> None:
+    """Whichever of the PodGroups comes first."""
+    queue = grouping_queue(composite=True)
+    for name in ("x", "between"):
+        queue.groups.set_group(of_groups(name), T0)
+    queue.groups.set_group(pod_group("first", parent="x"), T0)
+    queue.add(member("p", "first"), T0)
+    for number in range(6):
+        queue.groups.set_group(pod_group(f"empty{number}", parent="between"), T0)
+    queue.groups.set_group(pod_group("joins", parent="between"), T0)
+    queue.add(member("q", "joins"), T0)
+    queue.groups.set_group(of_groups("between", parent="x"), T0)
+    assert [place(queue, name) for name in "pq"] == [Active, Active]
+    assert queue.statistics().groups_by_queue["active"] == 1
+
+
+def test_where_no_plugin_looks_at_gangs_any_number_of_members_is_tried() -> None:
+    queue = grouping_queue(gang_profiles=frozenset())
+    of_three(queue, 1)
+    assert len(popped(queue)[1]) == 1

@@ -274,3 +274,21 @@ def test_a_group_enters_once_no_plugin_has_to_be_called_any_more() -> None:
     queue.recheck_pre_enqueue("default-scheduler", NODE_ADD, T0)
     assert [place(queue, f"p{number}") for number in range(3)] == [Active] * 3
     assert forgotten(queue)
+
+
+def test_a_tree_is_held_back_no_more_for_a_member_that_a_plugin_refused_and_that_left_it() -> None:
+    queue = _refused_tree()
+    assert queue.groups is not None
+    queue.groups.set_group(pod_group("stays", parent="x"), T0)
+    queue.add(member("q", "stays"), T0)
+    assert place(queue, "q") is Gated
+    calls = _calls(queue.groups.set_group(pod_group("g"), T0))
+    assert set(calls) == {"p0", "p1", "q"}
+    queue.pre_enqueue_answered(calls["q"], "", T0)
+    assert place(queue, "q") is Active
+
+
+def test_a_changed_member_that_a_plugin_refused_is_called_about_again() -> None:
+    queue = _refused_tree()
+    changed = member("p0", "g")._replace(resource_version="2")
+    assert set(_calls(queue.update(changed, (), None, None, T0))) == {"p0"}

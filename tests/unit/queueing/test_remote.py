@@ -483,15 +483,19 @@ def test_a_pod_whose_events_during_the_call_were_dropped_is_called_for_again() -
 
 
 def test_an_update_of_a_waiting_pod_is_not_waited_for_where_too_many_calls_are_open() -> None:
-    q = queue()
-    for number, name in enumerate(("other", "p")):
+    closed: dict[str, str] = {}
+    q = queue(pre_enqueue=gate_of(closed))
+    names = ("p", "gated")
+    for number, name in enumerate(names):
         q.add(record(name, number), T0)
         fail(q, T0, "Far")
     for number in range(MAX_OPEN):
-        q.on_event(NODE_ADD, None, number, T0, EventAudience(exclude_uid="uid-other"))
+        q.on_event(NODE_ADD, None, number, T0)
+    closed["gated"] = "Gates"
     incoming = dict(q.statistics().incoming)
-    assert q.update(record("p", 1), [OWN_LABEL, OWN_LABEL], "old", "new", T0) == ()
-    assert place(q, "p") is BackOff
+    for number, name in enumerate(names):
+        assert q.update(record(name, number), [OWN_LABEL, OWN_LABEL], "old", "new", T0) == ()
+    assert (place(q, "p"), place(q, "gated")) == (BackOff, Gated)
     assert q.statistics().incoming == incoming | {("backoff", OWN_LABEL.label): 1}
 
 
@@ -539,3 +543,18 @@ def test_an_answer_does_not_wake_a_pod_that_was_gated_again_since_the_call() -> 
     closed.clear()
     q.hint_answered(call, [HintAnswer.QUEUE], T0 + 5)
     assert (place(q, "again"), place(q, "other")) == (Gated, Active)
+
+
+@pytest.mark.parametrize("answered", [0, 1], ids=["first", "second"])
+def test_any_of_the_calls_about_a_batch_may_help_the_next_pod_of_it(answered: int) -> None:
+    q = queue()
+    for name in ("a", "b"):
+        q.add(record(name), T0)
+    tried = popped(q, T0)
+    for node in ("n1", "n2"):
+        q.on_event(NODE_ADD, None, node, T0)
+    calls: list[Any] = list(q.requeue(tried[0], T0, rejectors=frozenset({"Far"})))
+    assert [call.new for call in calls] == ["n1", "n2"]
+    q.hint_answered(calls[answered].call_id, [HintAnswer.QUEUE], T0)
+    assert q.requeue(tried[1], T0, rejectors=frozenset({"Far"})) == ()
+    assert (place(q, "a"), place(q, "b")) == (BackOff, BackOff)
