@@ -306,3 +306,15 @@ def test_any_number_of_classes_may_end_one_after_the_other(count: int) -> None:
     for number in range(count):
         clock.pod(pods, record(f"p{number}", number))
     assert _drain(pods, clock, 8) == [[f"p{number}"] for number in range(count)]
+
+
+def test_classes_take_turns_by_age_after_many_have_come_and_gone_behind_the_first() -> None:
+    pods, clock, draw = ActiveQueue(), Clock(), random.Random(5)
+    inside: list[QueuedPodInfo] = []
+    for number in range(400):
+        inside.append(clock.pod(pods, record(f"p{number}", number), T0 + draw.randrange(1000)))
+        if len(inside) > 60:
+            gone = inside.pop(draw.randrange(len(inside)))
+            assert gone.container is not None
+            gone.container.discard(gone)
+    assert _drain(pods, clock, 1) == [keys([pod]) for pod in sorted(inside, key=lambda pod: (pod.timestamp, pod.stamp))]

@@ -29,7 +29,7 @@ from trireme.queueing.in_flight_events import DEFAULT_LIMIT
 from trireme.queueing.pending_pod import GivenSortKey
 from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
-from trireme.queueing.states import Active, BackOff, Done, InFlight, QueueState, Unschedulable
+from trireme.queueing.states import Active, BackOff, Done, Gone, InFlight, QueueState, Unschedulable
 from trireme.queueing.transition_log import ImpossibleTransition
 
 
@@ -251,10 +251,10 @@ def test_an_update_during_the_attempt_counts_if_binding_fails_later() -> None:
 def test_nothing_is_kept_of_a_pod_that_was_deleted_before_its_attempt_ended() -> None:
     q = queue()
     q.add(record("p"), T0)
-    popped(q, T0)
+    (tried,) = popped(q, T0)
     q.delete("ns/p", "uid-p", T0)
     q.done("uid-p", T0)
-    assert (q.contents.pods(), q.statistics().done) == ([], 0)
+    assert (type(tried.state), q.contents.pods(), q.statistics().done) == (Gone, [], 0)
 
 
 def test_plugins_that_change_while_a_pod_is_bound_leave_it_alone() -> None:

@@ -164,6 +164,12 @@ def test_pods_leave_backoff_as_a_sorted_list_says(policy: Callable[[], BackoffPo
     backoff = BackoffQueue(made)
     windows: dict[float, ActiveModel] = {}
     errors: list[QueuedPodInfo] = []
+
+    def add(pod: QueuedPodInfo) -> None:
+        backoff.add(pod, pod.record.class_id)
+        early = made.pop_early and pod.rejectors
+        (windows.setdefault(made.expiry(pod), ActiveModel()).pods if early else errors).append(pod)
+
     for _ in range(40):
         steps.now += steps.draw.choice((0, 0.25, 1))
         count = steps.draw.choice((1, 2, 5, 5, 5, 150))
@@ -172,13 +178,14 @@ def test_pods_leave_backoff_as_a_sorted_list_says(policy: Callable[[], BackoffPo
         if what < 0.4:
             for pod in steps.pods(count):
                 _fail(pod, steps.draw)
-                backoff.add(pod, pod.record.class_id)
-                early = made.pop_early and pod.rejectors
-                (windows.setdefault(made.expiry(pod), ActiveModel()).pods if early else errors).append(pod)
+                add(pod)
         elif what < 0.55 and steps.removes:
             for pod in steps.draw.sample(waiting, min(count, len(waiting))):
                 _discard(pod)
                 errors.remove(pod) if pod in errors else windows[pod.backoff_expiration].remove(pod)
+                if steps.draw.random() < 0.2:  # its record has changed
+                    pod.stamp = steps.next_stamp()
+                    add(pod)
         elif what < 0.8:
             done = [pod for pod in waiting if made.is_over(pod.backoff_expiration, steps.now)]
             taken = backoff.take_completed(steps.now)

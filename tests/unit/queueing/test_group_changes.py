@@ -404,3 +404,26 @@ def test_where_no_plugin_looks_at_gangs_any_number_of_members_is_tried() -> None
     queue = grouping_queue(gang_profiles=frozenset())
     of_three(queue, 1)
     assert len(popped(queue)[1]) == 1
+
+
+def test_a_member_that_is_reported_again_is_where_it_was() -> None:
+    """A list shows all pods again: it would begin anew, and its group be taken apart."""
+    queue = grouping_queue()
+    of_three(queue)
+    found = queue.contents.get("ns/p0")
+    queue.add(member("p0", "g"), T0 + 50)
+    assert queue.contents.get("ns/p0") is found
+    popped(queue)
+    queue.add(member("p0", "g"), T0 + 50)
+    assert queue.contents.get("ns/p0") is found
+    assert queue.statistics().in_flight == 3
+
+
+def test_a_group_whose_members_are_being_bound_is_not_activated() -> None:
+    queue = grouping_queue()
+    _of_one(queue, "g")
+    group, (pod,) = popped(queue)
+    queue.done(pod.uid, T0)
+    queue.groups.finish_attempt(group, GroupAttemptResult.SCHEDULED, T0)
+    queue.activate([(pod.key, pod.uid)], T0)
+    assert queue.pop(T0, 100) is None
