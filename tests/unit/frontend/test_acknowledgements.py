@@ -348,3 +348,21 @@ async def test_a_replica_that_is_behind_gets_no_decisions(monkeypatch: pytest.Mo
         front.publish(b"decision")
         await asyncio.sleep(0.1)
         assert list(stream.received[-1].decisions) == [b"decision"]
+
+
+@on_virtual_time
+async def test_a_change_that_takes_long_to_write_is_written_once() -> None:
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        written = stream.write
+
+        async def write_slowly(request: bytes) -> None:
+            await asyncio.sleep(replica_link.SILENCE_SECONDS - 0.5)
+            await written(request)
+
+        stream.write = write_slowly  # type: ignore[method-assign]
+        before = len(stream.received)
+        front.publish()
+        await asyncio.sleep(replica_link.SILENCE_SECONDS)
+        assert [each.delta.to_generation for each in stream.received[before:]] == [8]
+        assert len(front.streams) == 1

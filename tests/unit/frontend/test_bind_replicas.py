@@ -382,3 +382,18 @@ async def test_what_is_too_large_for_a_call_is_divided_and_what_is_too_large_for
         assert sorted(answered) == [(0, 0), (1, 0), (2, error)]
     assert [name for name, *_ in link.calls] == [rpc] * 2
     await binders.client.close()
+
+
+@on_virtual_time
+async def test_a_call_to_bind_has_the_leader_and_repeats_what_has_no_answer() -> None:
+    binders = Binders("a")
+    (link,) = binders.links.values()
+    link.confirm()
+    link.answers = [bind_pb2.BindResponse(results=[{"index": index}]) for index in (1, 0)]  # type: ignore[list-item]
+    request = bind_pb2.BindRequest(cycle=_cycle(), items=[_item("a"), _item("b")])
+    assert [result.index async for result in binders.client.bind(request)] == [1, 0]
+    for rpc, sent, seconds in link.calls:
+        assert (rpc, seconds) == ("Bind", bind_phase_client.STREAM_SECONDS)
+        assert (sent.cycle.fence.epoch, sent.cycle.config_hash) == (4, 77)
+    assert [[item.pod.uid for item in sent.items] for _, sent, _ in link.calls] == [["a", "b"], ["a"]]
+    await binders.client.close()

@@ -142,3 +142,22 @@ def test_the_replicas_are_reported_after_each_batch_and_whether_all_are_known() 
 )
 def test_why_no_replica_has_the_port_is_said(slices: list[Json], text: str) -> None:
     assert _replicas(slices, "http").missing == text
+
+
+def test_addresses_of_a_slice_without_a_type_are_those_of_version_4() -> None:
+    assert _replicas([_slice(_at("10.0.0.1"), _at("fd00::1"), _at("a.example"))]).addresses == ["10.0.0.1:7001"]
+
+
+def test_the_slices_of_the_service_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(endpoint_slices.informer, "Informer", lambda *args: made.append(args))
+    found: list[endpoint_slices.ServiceReplicas] = []
+    api: Any = object()
+    endpoint_slices.make_informer(api, "endpointslice:///kube-system/filter:grpc", found.append)
+    ((used, watched, parse, handlers),) = made
+    assert (used, parse) == (api, endpoint_slices.parse)
+    assert watched.path == "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+    assert watched.label_selector == "kubernetes.io/service-name=filter"
+    for handler in handlers:
+        handler([watch.Event(watch.EventKind.ADDED, parse(_slice(_at("10.0.0.1"))))])
+    assert [each.addresses for each in found] == [["10.0.0.1:7001"]]

@@ -1,5 +1,8 @@
 """RecordingEvaluators: what of an answer is in the decision."""
 
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -218,3 +221,74 @@ async def test_what_is_reserved_is_recorded_without_the_plugins_state() -> None:
     about = decision.reserve
     assert (list(about.placements), list(about.reservations), decision.remote) == ([placement], [without], REMOTE)
     assert answer.reservations[0].state == b"state"
+
+
+async def test_each_class_in_turn_is_recorded_with_the_pods_placed_before_it() -> None:
+    recorder = Recorder([(FilterAnswer(), PlaceAnswer(slots=slots)) for slots in ([4, 2], [7], [])])
+    await recorder.evaluators.place_in_turn(PROFILE, [(3, 2), (5, 1), (6, 1)], GENERATION)
+    decisions = recorder.decisions()
+    assert [each.WhichOneof("decision") for each in decisions] == ["filter", "place"] * 3
+    placed = [each.place for each in decisions[1::2]]
+    assert [(list(each.slots), list(each.before_classes), list(each.before_slots)) for each in placed] == [
+        ([4, 2], [], []),
+        ([7], [3, 3], [4, 2]),
+        ([], [3, 3, 5], [4, 2, 7]),
+    ]
+    assert [each.pod_class for each in decisions] == [3, 3, 5, 5, 6, 6]
+
+
+class Traces:
+    """The names of the spans, and what they are about."""
+
+    def __init__(self) -> None:
+        self.spans: list[Any] = []
+
+    @contextlib.contextmanager
+    def _span(self, *about: Any) -> Iterator[SimpleNamespace]:
+        call = SimpleNamespace(timings=None)
+        self.spans.append(about)
+        yield call
+        assert call.timings is not None
+
+    def batch_call(self, name: str) -> Any:
+        return self._span(name)
+
+    def call_ahead(self, name: str) -> Any:
+        return self._span(name, "ahead")
+
+    def call_about(self, name: str, pods: Any) -> Any:
+        return self._span(name, pods)
+
+
+async def test_calls_are_spans_of_the_pods_that_they_are_about() -> None:
+    traces = Traces()
+    called: list[Any] = []
+
+    class Evaluators:
+        async def reserve(self, *arguments: Any) -> filter_pb2.ReserveResponse:
+            return filter_pb2.ReserveResponse()
+
+        async def filter(self, *arguments: Any) -> FilterAnswer:
+            return FilterAnswer()
+
+        async def place_in_turn(self, *arguments: Any) -> list[Any]:
+            return []
+
+        async def prepare(self, *arguments: Any) -> None:
+            called.append(("prepare", *arguments))
+
+        async def unreserve(self, *arguments: Any) -> None:
+            called.append(("unreserve", *arguments))
+
+    log = decision_log.DecisionLog(lambda: GENERATION, lambda profile: True)
+    evaluators = recording_evaluators.RecordingEvaluators(
+        cast("ports.Evaluators", Evaluators()), log, lambda: 0.0, traces=cast("Any", traces)
+    )
+    placement = filter_pb2.Placement(pod=cycle_pb2.PodIdentity(uid="u"), node_name="n")
+    await evaluators.reserve(CYCLE, [placement])
+    await evaluators.filter(PROFILE, CLASS, 1, GENERATION)
+    await evaluators.place_in_turn(PROFILE, [], GENERATION)
+    await evaluators.prepare(PROFILE, CLASS, GENERATION)
+    await evaluators.unreserve(CYCLE, [placement])
+    assert traces.spans == [("Reserve", [("u", "n")]), ("Filter",), ("FilterAndPlaceClasses", "ahead")]
+    assert called == [("prepare", PROFILE, CLASS, GENERATION), ("unreserve", CYCLE, [placement])]

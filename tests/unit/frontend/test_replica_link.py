@@ -481,7 +481,7 @@ async def test_a_replica_that_takes_decisions_gets_a_new_configuration_on_the_sa
         setting.link.takes_decisions = True
         setting.source.config_hash = 2
         setting.link.restart()
-        assert not setting.link.in_step
+        assert setting.notified.get_nowait() is False
         while len(stream.written) < 4:
             await asyncio.sleep(0)
         assert [each.hello.config_hash for each in stream.written if each.HasField("hello")] == [1, 2]
@@ -497,3 +497,15 @@ async def test_a_link_that_is_removed_ends_its_calls_and_then_its_channel() -> N
     await setting.link.drain()
     await setting.link.close()
     assert setting.connection.ended == ["drained", "closed"]
+
+
+async def test_why_an_earlier_stream_ended_is_not_why_a_replica_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RECONNECT_SECONDS", "MAX_RECONNECT_SECONDS"):
+        monkeypatch.setattr(replica_link, name, 0.0)
+    async with running() as setting:
+        stream = await setting.in_step()
+        stream.end()
+        await setting.in_step()
+        setting.link.publish(_delta(1), 1)
+        setting.now += replica_link.SILENCE_SECONDS + 1.0
+        assert "it has not acknowledged what it was sent" in setting.link.statistics().last_error

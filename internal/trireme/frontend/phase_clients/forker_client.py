@@ -84,7 +84,8 @@ class ForkerClient:
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send the process a signal, if it runs."""
-        if self._requests is not None and self.runs(name):
+        if self.runs(name):
+            assert self._requests is not None
             _write_request(self._requests, signal=int(number), name=name)
 
     async def until_ended(self, name: str) -> int:
