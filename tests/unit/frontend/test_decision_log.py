@@ -160,3 +160,10 @@ def test_no_placement_is_no_decision() -> None:
     log.add_placed(("p", SMALL), 1, [("u", 4)])
     (decision,) = taken(log)
     assert (list(decision.placed.uid), list(decision.placed.slot)) == (["u"], [4])
+
+
+@pytest.mark.parametrize(("wanted", "remote"), [(True, True), (True, False), (False, True)])
+def test_answers_of_remote_plugins_are_wanted_for_recordings_of_profiles_with_some(wanted: bool, remote: bool) -> None:
+    log = decision_log.DecisionLog(lambda: 1, lambda profile: remote)
+    log.wanted = lambda: wanted
+    assert log.wants_remote_answers("p") is (wanted and remote)

@@ -161,3 +161,16 @@ def test_a_name_that_cannot_be_looked_up_is_logged_once_until_it_is_found(caplog
     texts = [record.getMessage() for record in caplog.records if "it is looked up again" in record.getMessage()]
     assert len(texts) == 2
     assert all("dns:///name:2" in text for text in texts)
+
+
+def test_each_name_is_looked_up() -> None:
+    story: list[Any] = []
+
+    async def main(_: Callable[[], float]) -> None:
+        names = Names()
+        names.hosts = ["10.0.0.1"]
+        task = await _follow([f"dns:///name{number}:{number}" for number in (1, 2, 3)], (), names, story)
+        task.cancel()
+
+    virtual_time.run(main)
+    assert story[-1] == ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3"]

@@ -6,7 +6,9 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import grpc
 import pytest
+from grpc import aio
 
 from trireme.frontend.phase_clients import replica_link
 from trireme.rpc import dialing
@@ -101,6 +103,9 @@ class RenewableChannel:
 
     def renew(self) -> bool:
         return False
+
+    def error_text(self, error: aio.AioRpcError) -> str:
+        return f"{error.code().name}: {error.details()}"
 
     async def drain(self) -> None:
         self.ended.append("drained")
@@ -265,6 +270,7 @@ async def test_what_waited_for_a_stream_that_ended_waits_no_more() -> None:
             setting.link.publish(_delta(generation), generation)
         await stream.full.wait()
         assert setting.link.statistics().backlog_bytes == 3 * len(_delta(1))
+        setting.now += 1.0
         stream.end()
         while setting.link.streaming:
             await asyncio.sleep(0)
@@ -348,7 +354,7 @@ async def test_a_change_of_the_configuration_opens_another_stream_at_once(
         for config_hash in range(2, 6):
             setting.source.config_hash = config_hash
             setting.link.restart()
-            assert not setting.link.in_step
+            assert setting.notified.get_nowait() is False
             stream = await setting.in_step()
             assert stream.written[0].hello.config_hash == config_hash
     assert "closed by the replica" not in caplog.text
@@ -509,3 +515,109 @@ async def test_why_an_earlier_stream_ended_is_not_why_a_replica_is_silent(monkey
         setting.link.publish(_delta(1), 1)
         setting.now += replica_link.SILENCE_SECONDS + 1.0
         assert "it has not acknowledged what it was sent" in setting.link.statistics().last_error
+
+
+@pytest.mark.parametrize(
+    ("code", "level"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, logging.INFO),
+        (grpc.StatusCode.INVALID_ARGUMENT, logging.WARNING),
+        (grpc.StatusCode.FAILED_PRECONDITION, logging.WARNING),
+    ],
+)
+async def test_what_a_replica_refuses_is_a_warning(
+    code: grpc.StatusCode, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody has to change something; others come and go with each rollout."""
+    caplog.set_level(logging.INFO)
+    async with running() as setting:
+        setting.channel.refusal = aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), "no")
+        while not setting.link.statistics().last_error.endswith(": no"):
+            await asyncio.sleep(0)
+    assert [record.levelno for record in caplog.records if "stream ended" in record.getMessage()] == [level]
+
+
+async def test_a_replica_that_has_acknowledged_everything_may_be_silent() -> None:
+    """Also where it did so before the last write had returned, or answers calls meanwhile."""
+    async with running() as setting:
+        setting.channel.most = 2
+        stream = await setting.opened.get()
+        await stream.full.wait()
+        stream.acknowledge(0)
+        while not setting.link.in_step:
+            await asyncio.sleep(0)
+        stream.proceed()
+        for _ in range(9):
+            await asyncio.sleep(0)
+        setting.link.on_answer()
+        setting.now += 100.0
+        assert (setting.link.in_step, setting.link.silent_for) == (True, 0.0)
+
+
+async def test_an_acknowledgement_of_the_configuration_before_does_not_count() -> None:
+    async with running() as setting:
+        setting.channel.most = 3
+        stream = await setting.in_step()
+        setting.link.publish(_delta(1), 1)
+        await stream.full.wait()
+        setting.link.restart()
+        stream.acknowledge(1)
+        for _ in range(9):
+            await asyncio.sleep(0)
+            assert not setting.link.in_step
+        stream.proceed()
+        await setting.in_step()
+
+
+async def test_nothing_that_waits_is_written_to_a_stream_that_ends() -> None:
+    async with running() as setting:
+        setting.channel.most = 3
+        stream = await setting.in_step()
+        for generation in (1, 2, 3):
+            setting.link.publish(_delta(generation), generation)
+        await stream.full.wait()
+        setting.source.chunks = [_delta(3)]
+        setting.link.restart()
+        stream.proceed()
+        (await setting.opened.get()).acknowledge(3)
+        while not setting.link.in_step:
+            await asyncio.sleep(0)
+        assert len(stream.written) == 3
+
+
+async def test_a_replica_is_not_in_step_by_what_the_last_stream_began_with() -> None:
+    async with running() as setting:
+        stream = await setting.in_step()
+        setting.source.chunks = [_delta(3), _delta(4)]
+        setting.channel.most = 2
+        stream.end()
+        again = await setting.opened.get()
+        await again.full.wait()
+        again.acknowledge(3)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not setting.link.in_step
+        again.proceed()
+        while len(again.written) < 3:
+            await asyncio.sleep(0)
+        again.acknowledge(4)
+        while not setting.link.in_step:
+            await asyncio.sleep(0)
+
+
+async def test_only_changes_count_as_sent_and_full_syncs_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration may change any number of times on one stream."""
+    monkeypatch.setattr(replica_link, "MAX_BACKLOG_BYTES", 30)
+    async with running() as setting:
+        stream = await setting.in_step()
+        setting.source.chunks = [_delta(1)]
+        setting.link.publish(_delta(1), 1)
+        setting.link.takes_decisions = True
+        for number in range(9):
+            setting.link.restart()
+            while len(stream.written) < 5 + 2 * number:
+                await asyncio.sleep(0)
+            while setting.link.statistics().backlog_bytes:
+                await asyncio.sleep(0)
+        assert setting.opened.empty()
+        assert setting.link.statistics().sent_bytes == len(_delta(1))

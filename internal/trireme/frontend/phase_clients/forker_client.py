@@ -147,7 +147,7 @@ class ForkerClient:
     def _resolve_expected(self, text: str, value: int) -> None:
         """Resolve the future that waits for this text, if one does."""
         expected = self._expected.pop(text, None)
-        if expected is not None and not expected.done():
+        if expected is not None:
             expected.set_result(value)
 
     def _set_exit_code(self, name: str, code: int) -> None:

@@ -248,10 +248,10 @@ class ReplicaLink:
     def request_acknowledgement(self) -> None:
         """Send something that must be acknowledged, to learn whether the replica is there."""
         if not self._unheard_since:
-            generation = self._published or self._acknowledged
+            at = self._published
             # Marked as part of a trial, so that it does not end one.
-            delta = snapshot_pb2.Delta(from_generation=generation, to_generation=generation, trial=True)
-            self.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), generation)
+            delta = snapshot_pb2.Delta(from_generation=at, to_generation=at, trial=True)
+            self.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), at)
 
     def restart(self) -> None:
         """Begin anew at once, because the configuration changed; the replica is out of step until it follows.
