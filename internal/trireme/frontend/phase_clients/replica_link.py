@@ -8,6 +8,9 @@ internal/trireme/rpc/message_sizes.py, internal/trireme/sdk/plugin_server.py (gR
 Also change: internal/trireme/plugin_verification/followed_cluster.py, internal/trireme/remote/plugin_control.py,
 internal/trireme/rpc/follower.py (the stream of deltas).
 Also change: protos/trireme/v1/snapshot.proto (the service).
+
+Tests: tests/unit/frontend/test_replica_link.py, tests/unit/frontend/test_new_streams.py,
+tests/unit/frontend/test_acknowledgements.py.
 """
 
 import asyncio
