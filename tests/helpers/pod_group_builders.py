@@ -79,7 +79,13 @@ class Notified:
 
     def __init__(self) -> None:
         self.lacking: list[str] = []
+        #: What each of them waits for; empty: members.
+        self.missing: list[str] = []
         self.gone: list[str] = []
+
+    def notify(self, group: QueuedPodGroupInfo, missing: str) -> None:
+        self.lacking.append(group.full_name)
+        self.missing.append(missing)
 
 
 def grouping_queue(
@@ -97,7 +103,7 @@ def grouping_queue(
     groups = GroupSettings(
         gang_profiles=gang_profiles,
         preempting=preempting,
-        notify=lambda group, missing: notified.lacking.append(group.full_name),
+        notify=notified.notify,
         gone=notified.gone.append,
         composite=composite,
     )

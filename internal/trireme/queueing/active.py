@@ -14,6 +14,8 @@ order exactly.
 
 Heaps hold tuples and are repaired lazily: a pod that is taken out leaves its entry behind, which is skipped when it
 comes up (its `container` or `stamp` no longer agree) and swept when such entries outnumber the rest.
+
+Tests: tests/unit/queueing/test_active.py, tests/unit/queueing/test_batch_order.py.
 """
 
 import heapq
@@ -175,7 +177,6 @@ class LevelQueue:
             class_pods.turn = class_pods.current_turn()
             heapq.heapreplace(self.turns, (*class_pods.turn, class_pods))
         else:
-            heapq.heappop(self.turns)
             self._remove_class(class_pods)
         return batch
 
@@ -205,12 +206,11 @@ class LevelQueue:
     def _remove_class(self, class_pods: ClassPods) -> None:
         """Remove a class without pods, but remember its turn for a while: it may come back."""
         del self.classes[class_pods.key]
-        if class_pods.served is not _NEVER:
-            self.served[class_pods.key] = class_pods.served
-            if len(self.served) > self.served_limit and self.classes:
-                oldest = self.next_class().turn
-                self.served = {key: turn for key, turn in self.served.items() if turn > oldest}
-                self.served_limit = 2 * len(self.served) + _SERVED_SLACK
+        self.served[class_pods.key] = class_pods.served
+        if len(self.served) > self.served_limit and self.classes:
+            oldest = self.next_class().turn
+            self.served = {key: turn for key, turn in self.served.items() if turn > oldest}
+            self.served_limit = 2 * len(self.served) + _SERVED_SLACK
 
 
 class ActiveQueue:

@@ -11,6 +11,8 @@ no pod is taken early.
 Failures are counted elsewhere: a pod's by `Transitions.record_failure`, a group's by `QueueGroups.finish_attempt`.
 
 Also change: docs/requeueing.md.
+
+Tests: tests/unit/queueing/test_backoff.py, tests/unit/queueing/test_batch_order.py.
 """
 
 import heapq

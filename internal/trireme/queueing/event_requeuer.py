@@ -58,17 +58,15 @@ class EventRequeuer:
         """
         profile = pod.record.profile
         for event in events:
-            if not isinstance(pod.state, (Unschedulable, Gated)):
-                return
             decisions, remote = self._hints.evaluate(profile, event, old, new, [pod])
             if decisions[0] is not Decision.SKIP:
                 self._move_to_queue(pod, decisions[0], event, now, counted=False)
-                continue
+                return
             for registration, _ in remote:
                 targets: list[list[Target]] = [[PodTarget(pod, pod.stamp)]]
                 if self._calls.call_hint(profile, registration, (event, old, new), [pod], targets) is None:
                     self._move_to_queue(pod, Decision.AFTER_BACKOFF, event, now, counted=False)
-                    break
+                    return
 
     def on_hint_answered(self, call_id: int, hints: Sequence[HintAnswer] | None, now: float) -> None:
         """Moves the pods that the answer of a remote plugin concerns; see `SchedulingQueue.hint_answered`."""

@@ -4,7 +4,8 @@ The same events happened during the attempts at all pods of a batch, so the deci
 refused is reached once and cached at their cursor; for a later pod only the events since then are evaluated. A pod's
 own updates are evaluated for it alone.
 
-Tests: tests/unit/queueing/test_remote.py, tests/unit/queueing/test_scheduling_queue.py.
+Tests: tests/unit/queueing/test_attempts.py, tests/unit/queueing/test_in_flight_decisions.py,
+tests/unit/queueing/test_remote.py.
 """
 
 from typing import Any

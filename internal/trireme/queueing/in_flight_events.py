@@ -85,11 +85,9 @@ class InFlightEvents:
         cursors = self._cursors
         while cursors and not cursors[0].holders:
             cursors.popleft()
-        if not cursors:
-            self._base += len(self._events)
-            self._events.clear()
-        elif 2 * (cursors[0].start - self._base) > len(self._events):
-            self._drop_oldest(cursors[0].start - self._base)
+        unneeded = self._first_needed_position() - self._base
+        if 2 * unneeded > len(self._events):
+            self._drop_oldest(unneeded)
 
     def append(self, event: InFlightEvent) -> None:
         """Records the event if an attempt is under way."""

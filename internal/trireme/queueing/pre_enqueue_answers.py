@@ -41,8 +41,10 @@ class PreEnqueueAnswers:
         if pod is not None and groups is not None and (group := groups.group_of_member(pod.uid)) is not None:
             groups.repeat_pre_enqueue(group, pod.uid)
             return True
-        if pod is None or not isinstance(pod.state, PreEnqueuePending) or pod.state.call is None:
+        if pod is None:
             return False
+        assert isinstance(pod.state, PreEnqueuePending)
+        assert pod.state.call is not None  # only members of groups have their calls elsewhere
         self._in_flight_events.close_cursor(pod.state.call.cursor)
         self._transitions.replace_pre_enqueue_call(
             pod, pod.state.call._replace(cursor=self._in_flight_events.open_cursor(1))
@@ -59,9 +61,10 @@ class PreEnqueueAnswers:
         if pod is not None and groups is not None and (group := groups.group_of_member(pod.uid)) is not None:
             groups.apply_pre_enqueue_answer(group, pod, gated_by, now, reason)
             return
-        self._calls.close_pre_enqueue(call_id)
-        if pod is None or not isinstance(pod.state, PreEnqueuePending) or pod.state.call is None:
+        if pod is None:
             return
+        assert isinstance(pod.state, PreEnqueuePending)
+        assert pod.state.call is not None  # only members of groups have their calls elsewhere
         call, transitions = pod.state.call, self._transitions
         if not gated_by:
             transitions.close_pre_enqueue_call(call)

@@ -1,6 +1,6 @@
 """QueueContents: what is in the scheduling queue, for status, metrics and tests. It reads, and changes nothing.
 
-Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_remote.py.
+Tests: tests/unit/queueing/test_queue_statistics.py, tests/unit/queueing/test_remote.py.
 """
 
 import itertools

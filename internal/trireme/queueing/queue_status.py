@@ -1,6 +1,6 @@
 """The queue in numbers for metrics, and the status of one pod.
 
-Tests: tests/unit/queueing/test_scheduling_queue.py.
+Tests: tests/unit/queueing/test_queue_statistics.py.
 """
 
 from collections.abc import Mapping

@@ -129,9 +129,9 @@ class RemoteCalls:
         """The pod of an open call of PreEnqueue."""
         return self._pre_enqueue.get(call_id)
 
-    def close_pre_enqueue(self, call_id: int) -> QueuedPodInfo | None:
-        """The call is answered, or void; the pod, if the call was open."""
-        return self._pre_enqueue.pop(call_id, None)
+    def close_pre_enqueue(self, call_id: int) -> None:
+        """The call, which is open, is answered or void."""
+        del self._pre_enqueue[call_id]
 
     def call_hint(
         self,

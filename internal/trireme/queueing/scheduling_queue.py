@@ -19,8 +19,8 @@ threads.
 
 Also change: docs/requeueing.md.
 
-Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_remote.py,
-tests/unit/queueing/test_group_queue.py.
+Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_attempts.py,
+tests/unit/queueing/test_remote.py, tests/unit/queueing/test_group_queue.py.
 """
 
 from collections.abc import Iterable, Sequence
@@ -150,8 +150,7 @@ class SchedulingQueue:
             self.nominator.delete(known.record.uid)
             transitions.remove_waiting_pod(known, now, "replaced")
         pod = transitions.queued[record.key] = QueuedPodInfo(record, now)
-        if record.nominated_node:
-            self.nominator.nominate(record)
+        self.nominator.nominate(record)
         transitions.enter(pod, Destination.ACTIVE, _ADDED, now)
         return self._calls.take_instructions()
 
@@ -193,30 +192,22 @@ class SchedulingQueue:
 
     def reclassify(self, key: str, uid: str, class_id: int) -> None:
         """The pod belongs to another class now, though its object is the same: plugins distinguish more than before."""
-        groups = self._groups
         self._transitions.log.object_changed(key, uid)
+        groups, popped, pod = self._groups, self._popped_pod(uid), self._transitions.queued.get(key)
         if groups is not None and (group := groups.group_of_member(uid)) is not None:
             groups.reclassify(group, uid, class_id)
-            return
-        popped = self._popped_pod(uid)
-        pod = self._transitions.queued.get(key)
-        if popped is not None:
+        elif popped is not None:
             self._update_latest(popped, popped.latest._replace(class_id=class_id))
         elif pod is not None and pod.record.uid == uid:
             self._transitions.replace_record(pod, pod.record._replace(class_id=class_id))
-            nominated_node = self.nominator.node_of(uid)
-            if nominated_node:
-                self.nominator.nominate(pod.record, nominated_node)
+            self.nominator.nominate(pod.record, self.nominator.node_of(uid))
 
     def sort_anew(self, key: str, uid: str) -> None:
         """A QueueSort plugin gave the pod another key, or none any more: it moves in the queue that it is in."""
-        groups = self._groups
+        groups, popped, pod = self._groups, self._popped_pod(uid), self._transitions.queued.get(key)
         if groups is not None and (group := groups.group_of_member(uid)) is not None:
             groups.sort_anew(group, uid)
-            return
-        popped = self._popped_pod(uid)
-        pod = self._transitions.queued.get(key)
-        if popped is not None:
+        elif popped is not None:
             self._update_latest(popped, popped.latest.sorted_anew())
         elif pod is not None and pod.record.uid == uid:
             self._transitions.replace_record(pod, pod.record.sorted_anew())
@@ -251,8 +242,8 @@ class SchedulingQueue:
         """
         groups, transitions = self._groups, self._transitions
         for key, uid in pods:
-            if groups is not None and groups.activate(key, uid, now):
-                continue
+            if groups is not None:
+                groups.activate(key, uid, now)
             popped = self._popped_pod(uid)
             if popped is not None:
                 if isinstance(popped.state, InFlight):
@@ -382,8 +373,7 @@ class SchedulingQueue:
         if not self._hints.registrations.matching_by_profile(event):
             return ()
         self._in_flight_events.append(InFlightEvent(event, old, new, audience))
-        if self._unschedulable.group_count:
-            self._requeuer.on_cluster_event(event, old, new, now, audience)
+        self._requeuer.on_cluster_event(event, old, new, now, audience)
         if self._groups is not None:
             self._groups.on_event(event, now)
         return self._calls.take_instructions()
@@ -395,7 +385,8 @@ class SchedulingQueue:
             if isinstance(entity, QueuedPodInfo):
                 passed = transitions.policy.pop_early
                 transitions.enter(entity, Destination.ACTIVE, _BACKED_OFF, now, pre_enqueue=not passed)
-            elif groups is not None:
+            else:
+                assert groups is not None  # only they queue what is no pod
                 groups.backoff_completed(entity, now)
         return self._calls.take_instructions()
 
@@ -421,8 +412,8 @@ class SchedulingQueue:
         A pod that is being tried gets another try at once if this one fails: it began with the previous plugins.
         """
         for pod in self._transitions.in_flight.values():
-            if isinstance(pod.state, InFlight):
-                self._transitions.update_attempt(pod, replace(pod.state, activated=True))
+            assert isinstance(pod.state, InFlight)
+            self._transitions.update_attempt(pod, replace(pod.state, activated=True))
         if self._groups is not None:
             self._groups.recheck_held_back(event, now)
         self._requeuer.move_all(event, now)
@@ -472,9 +463,8 @@ class SchedulingQueue:
         After the active ones, those that back off until the earliest second: what is taken early when nothing is left.
         """
         ahead = self._active.next_classes(count)
-        if len(ahead) < count:
-            active = {each.key for each in ahead}
-            ahead += [each for each in self._backoff.next_classes(count) if each.key not in active]
+        active = {each.key for each in ahead}
+        ahead += [each for each in self._backoff.next_classes(count) if each.key not in active]
         return ahead[:count]
 
     @property

@@ -4,7 +4,8 @@ Nothing else assigns `state` (`groups.group_transitions` does of groups and thei
 transition (the structure that holds the entity, the stamp, the counters, the log, PreEnqueue on the way in) cannot be
 forgotten. *When* an entity moves is the business of `scheduling_queue`, after events of `event_requeuer`.
 
-Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_states.py.
+Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_queue_statistics.py,
+tests/unit/queueing/test_states.py.
 """
 
 import itertools
@@ -186,10 +187,11 @@ class Transitions:
     def detach(self, pod: QueuedPodInfo) -> None:
         """Takes a waiting pod out of the structure that it is in."""
         state = pod.state
-        if type(state) is PreEnqueuePending:
-            if state.call is not None:
-                self.close_pre_enqueue_call(state.call)
-        elif pod.container is not None:
+        if isinstance(state, PreEnqueuePending):
+            assert state.call is not None  # only members of groups have their calls elsewhere
+            self.close_pre_enqueue_call(state.call)
+        else:
+            assert pod.container is not None
             pod.container.discard(pod)
 
     def remove_waiting_pod(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
@@ -267,8 +269,7 @@ class Transitions:
             pod.state = state
             pod.popped_at = now
             pod.attempts += 1
-            if pod.rejectors:
-                self.count_rejectors(pod, -1)
+            self.count_rejectors(pod, -1)
             self.log.append(now, pod, cluster_event.POPPED)
 
     def update_attempt(self, pod: QueuedPodInfo, state: InFlight | Done) -> None:

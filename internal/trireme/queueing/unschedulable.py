@@ -112,8 +112,6 @@ class UnschedulablePods:
 
     def groups_refused_by(self, profile: str, plugins: Iterable[str]) -> list[RefusalGroup]:
         """The groups of that profile that any of the plugins refused."""
-        if not self._groups:
-            return []
         found: dict[RefusalKey, RefusalGroup] = {}
         for plugin in plugins:
             found.update(self._by_plugin.get((profile, plugin), {}))

@@ -22,7 +22,10 @@ class Stream:
 
     def __init__(self) -> None:
         self.received: list[snapshot_pb2.SyncRequest] = []
-        self._answers: asyncio.Queue[snapshot_pb2.SyncResponse] = asyncio.Queue()
+        self._answers: asyncio.Queue[snapshot_pb2.SyncResponse | None] = asyncio.Queue()
+
+    def end(self) -> None:
+        self._answers.put_nowait(None)
 
     def acknowledge(self, generation: int, *, takes_decisions: bool = False) -> None:
         self._answers.put_nowait(
@@ -33,8 +36,8 @@ class Stream:
         self.received.append(snapshot_pb2.SyncRequest.FromString(request))
 
     async def __aiter__(self) -> AsyncIterator[snapshot_pb2.SyncResponse]:
-        while True:
-            yield await self._answers.get()
+        while (answer := await self._answers.get()) is not None:
+            yield answer
 
     def cancel(self) -> None:
         """Nothing more is written by then."""
@@ -348,3 +351,76 @@ async def test_a_replica_that_is_behind_gets_no_decisions(monkeypatch: pytest.Mo
         front.publish(b"decision")
         await asyncio.sleep(0.1)
         assert list(stream.received[-1].decisions) == [b"decision"]
+
+
+@on_virtual_time
+async def test_a_change_that_takes_long_to_write_is_written_once() -> None:
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        written = stream.write
+
+        async def write_slowly(request: bytes) -> None:
+            await asyncio.sleep(replica_link.SILENCE_SECONDS - 0.5)
+            await written(request)
+
+        stream.write = write_slowly  # type: ignore[method-assign]
+        before = len(stream.received)
+        front.publish()
+        await asyncio.sleep(replica_link.SILENCE_SECONDS)
+        assert [each.delta.to_generation for each in stream.received[before:]] == [8]
+        assert len(front.streams) == 1
+
+
+@pytest.mark.parametrize("reader_ends", [False, True])
+@on_virtual_time
+async def test_a_stream_that_takes_no_write_any_more_is_opened_again(reader_ends: bool) -> None:
+    """GRPC says why to the reader, at once or never."""
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        ended = asyncio.Event()
+
+        async def refuse(request: bytes) -> None:
+            ended.set()
+            raise asyncio.InvalidStateError("RPC already finished.")
+
+        stream.write = refuse  # type: ignore[method-assign]
+        front.publish()
+        await ended.wait()
+        if reader_ends:
+            stream.end()
+        await asyncio.sleep(replica_link.CHECK_SECONDS + 1)
+        assert len(front.streams) == 2
+
+
+@on_virtual_time
+async def test_a_stream_that_ends_during_a_write_is_opened_again_at_once() -> None:
+    async with frontend(7) as front:
+        stream = await front.in_step()
+
+        async def hang(request: bytes) -> None:
+            await asyncio.Event().wait()
+
+        stream.write = hang  # type: ignore[method-assign]
+        front.publish()
+        await asyncio.sleep(0.1)
+        stream.end()
+        await asyncio.sleep(0.5)
+        assert len(front.streams) == 2
+
+
+@on_virtual_time
+async def test_a_replica_that_does_not_read_gets_another_stream_once_a_full_sync_is_cheaper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replica_link, "MAX_BACKLOG_BYTES", 100)
+    async with frontend(7) as front:
+        stream = await front.in_step()
+
+        async def hang(request: bytes) -> None:
+            await asyncio.Event().wait()
+
+        stream.write = hang  # type: ignore[method-assign]
+        for _ in range(100):
+            front.publish()
+        await asyncio.sleep(replica_link.SILENCE_SECONDS)
+        assert len(front.streams) == 2

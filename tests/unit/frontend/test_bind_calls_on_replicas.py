@@ -218,3 +218,28 @@ async def test_a_replica_that_is_found_late_with_work_of_an_earlier_leader_is_lo
     assert len(caplog.records) == warnings
     left = client._drained_at - asyncio.get_running_loop().time()
     assert left == pytest.approx(seconds if announced else 5.0), "the longest counts"
+
+
+class Cancelled(Answers):
+    """A streaming call that fails at the moment at which it is cancelled, as gRPC's do."""
+
+    async def read(self) -> Any:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise failed(Code.UNAVAILABLE) from None
+
+
+@on_virtual_time
+async def test_a_replica_is_not_given_up_because_a_call_of_it_is_cancelled() -> None:
+    client, (link,) = client_of("a")
+
+    async def read_all() -> None:
+        async for _ in client._stream_from_replica(lambda _: Cancelled()):
+            raise AssertionError("there is no result")
+
+    reading = asyncio.create_task(read_all())
+    await asyncio.sleep(0.1)
+    reading.cancel()
+    await asyncio.wait({reading}, timeout=bind_phase_client.SILENCE_SECONDS)
+    assert (reading.cancelled(), link.heard, link.in_flight) == (True, [], 0)

@@ -150,3 +150,20 @@ async def test_a_decision_has_the_duration_of_its_call() -> None:
     filtered = await cluster.filter(SMALL)
     await cluster.place(SMALL, 1, filtered)
     assert [each.duration_us for each in taken(cluster.log)] == [2000, 2000]
+
+
+def test_no_placement_is_no_decision() -> None:
+    log = decision_log.DecisionLog(lambda: 1, lambda profile: True)
+    log.wanted = lambda: True
+    log.add_placed(("p", SMALL), 1, [])
+    assert not log.waiting
+    log.add_placed(("p", SMALL), 1, [("u", 4)])
+    (decision,) = taken(log)
+    assert (list(decision.placed.uid), list(decision.placed.slot)) == (["u"], [4])
+
+
+@pytest.mark.parametrize(("wanted", "remote"), [(True, True), (True, False), (False, True)])
+def test_answers_of_remote_plugins_are_wanted_for_recordings_of_profiles_with_some(wanted: bool, remote: bool) -> None:
+    log = decision_log.DecisionLog(lambda: 1, lambda profile: remote)
+    log.wanted = lambda: wanted
+    assert log.wants_remote_answers("p") is (wanted and remote)

@@ -195,3 +195,14 @@ async def test_permit_that_answers_about_other_pods_fails() -> None:
     pods.bind.permit = nothing
     with pytest.raises(ports.PhaseFault, match="other pods"):
         await pods.permit()
+
+
+async def test_what_succeeds_in_parts_is_no_failure() -> None:
+    parts: list[int] = []
+
+    async def call(request: bind_pb2.PostBindRequest) -> None:
+        parts.append(len(request.items))
+
+    items = [bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(uid="u" * 100)) for _ in range(3)]
+    await divided_calls.post_bind(call, bind_pb2.PostBindRequest(items=items))
+    assert sum(parts) == 3

@@ -43,6 +43,15 @@ def _at(address: str, **conditions: bool) -> Json:
         pytest.param([_slice(_at("10.0.0.1"))], "http", [], id="no-such-port"),
         pytest.param([_slice(_at("10.0.0.1"), ports=[{"name": "grpc"}])], "grpc", [], id="any-port"),
         pytest.param([_slice(ports=None), _slice()], "grpc", [], id="nobody"),
+        pytest.param(
+            [_slice({"addresses": ["10.0.0.1", "10.0.0.2"], "conditions": None})],
+            "grpc",
+            ["10.0.0.1:7001", "10.0.0.2:7001"],
+            id="several-of-one-endpoint",
+        ),
+        pytest.param(
+            [_slice(_at("10.0.0.1"), ports=[{"port": 7001}])], "", ["10.0.0.1:7001"], id="port-without-a-name"
+        ),
     ],
 )
 def test_ready_and_serving_addresses_are_used(slices: list[Json], port: str, expected: list[str]) -> None:
@@ -142,3 +151,37 @@ def test_the_replicas_are_reported_after_each_batch_and_whether_all_are_known() 
 )
 def test_why_no_replica_has_the_port_is_said(slices: list[Json], text: str) -> None:
     assert _replicas(slices, "http").missing == text
+
+
+def test_addresses_of_a_slice_without_a_type_are_those_of_version_4() -> None:
+    assert _replicas([_slice(_at("10.0.0.1"), _at("fd00::1"), _at("a.example"))]).addresses == ["10.0.0.1:7001"]
+
+
+def test_the_slices_of_the_service_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(endpoint_slices.informer, "Informer", lambda *args: made.append(args))
+    found: list[endpoint_slices.ServiceReplicas] = []
+    api: Any = object()
+    endpoint_slices.make_informer(api, "endpointslice:///kube-system/filter:grpc", found.append)
+    ((used, watched, parse, handlers),) = made
+    assert (used, parse) == (api, endpoint_slices.parse)
+    assert watched.path == "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+    assert watched.label_selector == "kubernetes.io/service-name=filter"
+    for handler in handlers:
+        handler([watch.Event(watch.EventKind.ADDED, parse(_slice(_at("10.0.0.1"))))])
+    assert [each.addresses for each in found] == [["10.0.0.1:7001"]]
+
+
+@pytest.mark.parametrize(
+    ("idle", "terminating", "text"),
+    [
+        (1, 0, "of its pods 1 is not ready"),
+        (0, 2, "of its pods 2 are terminating"),
+        (2, 1, "of its pods 2 are not ready, 1 is terminating"),
+    ],
+)
+def test_why_no_replica_may_be_called_is_said(idle: int, terminating: int, text: str) -> None:
+    hosts = iter(f"10.0.0.{number}" for number in range(1, 9))
+    away = [_at(next(hosts), ready=False) for _ in range(idle)]
+    away += [_at(next(hosts), ready=False, terminating=True) for _ in range(terminating)]
+    assert _replicas([_slice(*away), _slice()]).missing == text

@@ -6,6 +6,8 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+import pytest
+
 from tests.helpers import virtual_time
 from trireme.frontend.phase_clients import endpoints
 from trireme.frontend.phase_clients.endpoints import Discovery
@@ -144,3 +146,31 @@ async def test_why_endpoint_slices_cannot_be_listed_is_known() -> None:
         == f"{forbidden} (https://trireme.dev/docs/troubleshooting.html#missing-permissions)"
     )
     assert not lookups[configured].listed
+
+
+def test_a_name_that_cannot_be_looked_up_is_logged_once_until_it_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(_: Callable[[], float]) -> None:
+        names = Names()
+        task = await _follow(["dns:///name:2"], (), names, [])
+        for hosts in (None, ["10.0.0.1"], None, None):
+            names.hosts = hosts
+            await asyncio.sleep(endpoints.RESOLVE_SECONDS)
+        task.cancel()
+
+    virtual_time.run(main)
+    texts = [record.getMessage() for record in caplog.records if "it is looked up again" in record.getMessage()]
+    assert len(texts) == 2
+    assert all("dns:///name:2" in text for text in texts)
+
+
+def test_each_name_is_looked_up() -> None:
+    story: list[Any] = []
+
+    async def main(_: Callable[[], float]) -> None:
+        names = Names()
+        names.hosts = ["10.0.0.1"]
+        task = await _follow([f"dns:///name{number}:{number}" for number in (1, 2, 3)], (), names, story)
+        task.cancel()
+
+    virtual_time.run(main)
+    assert story[-1] == ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3"]

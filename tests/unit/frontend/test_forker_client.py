@@ -50,6 +50,10 @@ class Forker:
         self._reports.write(text.encode() + b"\n")
         await _turns()
 
+    def end_reports(self) -> None:
+        """As the forker ends, its process and its end of the requests last a moment longer."""
+        self._reports.close()
+
     async def start(self, name: str) -> forker_client.StartingProcess:
         return await self.client.request_start(name, "m", f"unix:/run/{name}.sock", ["-v=1"])
 
@@ -280,3 +284,15 @@ async def test_a_child_that_does_not_end_in_time_is_killed(deadly: signal.Signal
     assert client.signals == [signal.SIGTERM, *([deadly] if deadly is signal.SIGKILL else [])]
     await phase.stop()
     assert len(client.signals) == (2 if deadly is signal.SIGKILL else 1)
+
+
+async def test_what_is_requested_while_the_forker_ends_is_lost() -> None:
+    async with forking() as other:
+        await other.start("a")
+        other.requests()
+        other.end_reports()
+        async with asyncio.timeout(20):
+            while not other.requests_have_ended():
+                await asyncio.sleep(0)
+        other.client.signal("a", signal.SIGTERM)
+        assert await other.client.until_ended("a") == 3

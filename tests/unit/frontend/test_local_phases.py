@@ -1,8 +1,13 @@
 """Which phases the frontend starts itself by its configuration, and which of its flags they inherit."""
 
 import asyncio
+import contextlib
+import importlib
+import os
 import pathlib
+import sys
 import tempfile
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +15,7 @@ import pytest
 from tests.helpers.config_starts import Desk
 from tests.helpers.virtual_time import on_virtual_time
 from trireme.bind import process
+from trireme.frontend import phase_modules
 from trireme.frontend.phase_clients import forker_client, local_phases
 from trireme.rpc import dialing
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2
@@ -242,3 +248,48 @@ async def test_a_bind_in_this_process_whose_writes_hang_ends_as_soon_as_a_child(
     assert writer.hanging == 0, "something may be written after the Lease is released"
     assert asyncio.all_tasks() == {asyncio.current_task()}
     await channel.close()
+
+
+class InTime:
+    """A phase's module: it serves what it says, or names what is wrong with its flags."""
+
+    def __init__(self, problem: str = "") -> None:
+        self.problem = problem
+        self.heard: list[object] = []
+
+    @contextlib.asynccontextmanager
+    async def open_services(self, arguments: Sequence[str], supervisor: object) -> AsyncIterator[list["InTime"]]:
+        if self.problem:
+            raise ValueError(self.problem)
+        self.heard.append(list(arguments))
+        yield [self, self]
+        self.heard.append("closed")
+
+    def add_to(self, server: object) -> None:
+        self.heard.append("added")
+
+    def end_streams(self) -> None:
+        self.heard.append("streams ended")
+
+
+async def test_a_phase_of_this_process_is_imported_served_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams last until the other side ends: one that is not ended keeps the frontend for as long as a call may."""
+    module, name = InTime(), phase_modules.PROCESSES["filter"]
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(importlib, "import_module", lambda name: monkeypatch.setitem(sys.modules, name, module))
+    phase = local_phases.InProcessPhase("filter", ["-v=1"])
+    await phase.stop()
+    assert (phase.statistics().starts, phase.statistics().pid) == (0, 0)
+    await phase.start()
+    assert (phase.statistics().starts, phase.statistics().pid) == (1, os.getpid())
+    assert module.heard == [["-v=1"], "added", "added"]
+    await phase.stop()
+    assert module.heard[3:] == ["streams ended", "streams ended", "closed"]
+    await phase.stop()
+    assert phase.statistics().starts == 0
+
+
+async def test_a_phase_of_this_process_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, phase_modules.PROCESSES["filter"], InTime("--x: no such flag"))
+    with pytest.raises(forker_client.LocalPhaseError, match="filter-0 cannot be started: --x: no such flag"):
+        await local_phases.InProcessPhase("filter", []).start()

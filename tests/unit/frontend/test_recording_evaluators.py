@@ -1,5 +1,8 @@
 """RecordingEvaluators: what of an answer is in the decision."""
 
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -27,13 +30,16 @@ CYCLE = cycle_pb2.Cycle(profile=PROFILE, pod_class=CLASS, generation=GENERATION)
 
 
 class Recorder:
-    """Evaluators that give one answer to each call, and what is recorded of it."""
+    """Evaluators that give `answer` to each call, and what is recorded of it."""
 
     def __init__(self, answer: Any) -> None:
+        recorder = self
+        self.answer = answer
+
         class Evaluators:
             def __getattr__(self, call: str) -> Any:
                 async def respond(*_: Any) -> Any:
-                    return answer
+                    return recorder.answer
 
                 return respond
 
@@ -207,7 +213,7 @@ async def test_the_choice_among_candidates_is_recorded_with_them() -> None:
 async def test_what_is_reserved_is_recorded_without_the_plugins_state() -> None:
     """The reservation has the rest."""
     reserved = filter_pb2.Reservation(state=b"state", claim_statuses=[filter_pb2.Reservation().claim_statuses.add()])
-    answer = filter_pb2.ReserveResponse(reservations=[reserved], remote_answers=REMOTE.SerializeToString())
+    answer = filter_pb2.ReserveResponse(reservations=[reserved, reserved], remote_answers=REMOTE.SerializeToString())
     recorder = Recorder(answer)
     placement = filter_pb2.Placement(node_name="n1")
     await recorder.evaluators.reserve(CYCLE, [placement])
@@ -216,5 +222,116 @@ async def test_what_is_reserved_is_recorded_without_the_plugins_state() -> None:
     without.CopyFrom(reserved)
     without.ClearField("state")
     about = decision.reserve
-    assert (list(about.placements), list(about.reservations), decision.remote) == ([placement], [without], REMOTE)
+    assert (list(about.placements), list(about.reservations), decision.remote) == ([placement], [without] * 2, REMOTE)
     assert answer.reservations[0].state == b"state"
+
+
+async def test_each_class_in_turn_is_recorded_with_the_pods_placed_before_it() -> None:
+    recorder = Recorder([(FilterAnswer(), PlaceAnswer(slots=slots)) for slots in ([4, 2], [7], [])])
+    await recorder.evaluators.place_in_turn(PROFILE, [(3, 2), (5, 1), (6, 1)], GENERATION)
+    decisions = recorder.decisions()
+    assert [each.WhichOneof("decision") for each in decisions] == ["filter", "place"] * 3
+    placed = [each.place for each in decisions[1::2]]
+    assert [(list(each.slots), list(each.before_classes), list(each.before_slots)) for each in placed] == [
+        ([4, 2], [], []),
+        ([7], [3, 3], [4, 2]),
+        ([], [3, 3, 5], [4, 2, 7]),
+    ]
+    assert [each.pod_class for each in decisions] == [3, 3, 5, 5, 6, 6]
+
+
+class Traces:
+    """The names of the spans, and what they are about."""
+
+    def __init__(self) -> None:
+        self.spans: list[Any] = []
+
+    @contextlib.contextmanager
+    def _span(self, *about: Any) -> Iterator[SimpleNamespace]:
+        call = SimpleNamespace(timings=None)
+        self.spans.append(about)
+        yield call
+        assert call.timings is not None
+
+    def batch_call(self, name: str) -> Any:
+        return self._span(name)
+
+    def call_ahead(self, name: str) -> Any:
+        return self._span(name, "ahead")
+
+    def call_about(self, name: str, pods: Any) -> Any:
+        return self._span(name, pods)
+
+
+async def test_calls_are_spans_of_the_pods_that_they_are_about() -> None:
+    traces = Traces()
+    called: list[Any] = []
+
+    class Evaluators:
+        async def reserve(self, *arguments: Any) -> filter_pb2.ReserveResponse:
+            return filter_pb2.ReserveResponse()
+
+        async def filter(self, *arguments: Any) -> FilterAnswer:
+            return FilterAnswer()
+
+        async def place_in_turn(self, *arguments: Any) -> list[Any]:
+            return []
+
+        async def prepare(self, *arguments: Any) -> None:
+            called.append(("prepare", *arguments))
+
+        async def unreserve(self, *arguments: Any) -> None:
+            called.append(("unreserve", *arguments))
+
+    log = decision_log.DecisionLog(lambda: GENERATION, lambda profile: True)
+    evaluators = recording_evaluators.RecordingEvaluators(
+        cast("ports.Evaluators", Evaluators()), log, lambda: 0.0, traces=cast("Any", traces)
+    )
+    placement = filter_pb2.Placement(pod=cycle_pb2.PodIdentity(uid="u"), node_name="n")
+    await evaluators.reserve(CYCLE, [placement])
+    await evaluators.filter(PROFILE, CLASS, 1, GENERATION)
+    await evaluators.place_in_turn(PROFILE, [], GENERATION)
+    await evaluators.prepare(PROFILE, CLASS, GENERATION)
+    await evaluators.unreserve(CYCLE, [placement])
+    assert traces.spans == [("Reserve", [("u", "n")]), ("Filter",), ("FilterAndPlaceClasses", "ahead")]
+    assert called == [("prepare", PROFILE, CLASS, GENERATION), ("unreserve", CYCLE, [placement])]
+
+
+@pytest.mark.parametrize("is_nominated", [False, True])
+async def test_a_nominated_pod_is_recorded_with_its_filter(is_nominated: bool) -> None:
+    recorder = Recorder(FilterAnswer())
+    pod = core_pb2.Pod()
+    pod.metadata.uid = "u"
+    await recorder.evaluators.filter(PROFILE, CLASS, 1, GENERATION, pod if is_nominated else None)
+    (decision,) = recorder.decisions()
+    assert decision.filter.HasField("nominee") is is_nominated
+    assert decision.filter.nominee.uid == ("u" if is_nominated else "")
+
+
+@pytest.mark.parametrize(("class_id", "again"), [(CLASS, True), (CLASS, False), (CLASS + 1, True)])
+async def test_columns_are_recorded_unless_they_are_those_of_the_last_answer_about_the_class(
+    class_id: int, again: bool
+) -> None:
+    """A recording would have them twice, or a replay none."""
+    recorder = Recorder(FilterAnswer())
+    last = await recorder.evaluators.filter(PROFILE, CLASS, 1, GENERATION)
+    filtered = last if again else FilterAnswer()
+    response = filter_phase_pb2.RunPostFilterResponse()
+    recorder.answer = response
+    await recorder.evaluators.run_post_filter(PROFILE, class_id, GENERATION + 1, [_POD], filtered)
+    recorder.answer = PlaceAnswer()
+    await recorder.evaluators.place(PROFILE, class_id, 1, filtered)
+    _, refused, placed = recorder.decisions()
+    is_last = again and class_id == CLASS
+    assert refused.post_filter.HasField("columns") is not is_last
+    assert refused.generation == (GENERATION if is_last else GENERATION + 1)
+    assert placed.place.HasField("capacities") is not is_last
+
+
+async def test_the_columns_of_classes_in_turn_are_known_afterwards() -> None:
+    answers = [(FilterAnswer(), PlaceAnswer(slots=[1])), (FilterAnswer(), PlaceAnswer())]
+    recorder = Recorder(answers)
+    await recorder.evaluators.place_in_turn(PROFILE, [(3, 1), (5, 1)], GENERATION)
+    recorder.answer = PlaceAnswer()
+    await recorder.evaluators.place(PROFILE, 5, 1, answers[1][0])
+    assert not recorder.decisions()[-1].place.HasField("capacities")

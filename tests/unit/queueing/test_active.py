@@ -287,3 +287,34 @@ def test_pods_of_one_class_that_come_and_go_leave_no_memory_behind() -> None:
         pod.container.discard(pod)
     assert len(of_class.heap) < 500
     assert _drain(pods, clock, 8) == [["first"]]
+
+
+def test_the_order_within_a_class_holds_after_many_have_left() -> None:
+    """What they leave behind is swept."""
+    pods, clock, draw = ActiveQueue(), Clock(), random.Random(3)
+    inside = [clock.pod(pods, record(f"p{number}"), T0 + draw.randrange(1000)) for number in range(400)]
+    for pod in inside[:350]:
+        assert pod.container is not None
+        pod.container.discard(pod)
+    assert pods.take(100, clock.now, 9999) == sorted(inside[350:], key=lambda pod: (pod.timestamp, pod.stamp))
+
+
+@pytest.mark.parametrize("count", [256, 257, 258])
+def test_any_number_of_classes_may_end_one_after_the_other(count: int) -> None:
+    """How long it is known when they had their turns is bounded."""
+    pods, clock = ActiveQueue(), Clock()
+    for number in range(count):
+        clock.pod(pods, record(f"p{number}", number))
+    assert _drain(pods, clock, 8) == [[f"p{number}"] for number in range(count)]
+
+
+def test_classes_take_turns_by_age_after_many_have_come_and_gone_behind_the_first() -> None:
+    pods, clock, draw = ActiveQueue(), Clock(), random.Random(5)
+    inside: list[QueuedPodInfo] = []
+    for number in range(400):
+        inside.append(clock.pod(pods, record(f"p{number}", number), T0 + draw.randrange(1000)))
+        if len(inside) > 60:
+            gone = inside.pop(draw.randrange(len(inside)))
+            assert gone.container is not None
+            gone.container.discard(gone)
+    assert _drain(pods, clock, 1) == [keys([pod]) for pod in sorted(inside, key=lambda pod: (pod.timestamp, pod.stamp))]

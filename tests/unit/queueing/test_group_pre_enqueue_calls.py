@@ -10,6 +10,7 @@ from tests.helpers.pod_group_builders import (
     grouping_queue,
     member,
     names,
+    of_groups,
     place,
     pod_group,
     popped,
@@ -198,3 +199,96 @@ def test_no_event_is_kept_for_a_call_that_was_repeated() -> None:
             queue.pre_enqueue_answered(again, "", T0)
     assert forgotten(queue)
     assert not queue.repeat_pre_enqueue(calls["p0"])
+
+
+def _refused_tree() -> SchedulingQueue:
+    """A tree with the group g, of two members, which a remote plugin holds back for p0."""
+    queue = grouping_queue(
+        composite=True,
+        registrations=(EventRegistration("Remote", NODE_ADD),),
+        pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE,
+    )
+    assert queue.groups is not None
+    queue.groups.set_group(of_groups("x"), T0)
+    queue.groups.set_group(pod_group("g", parent="x"), T0)
+    calls = _calls([*queue.add(member("p0", "g"), T0), *queue.add(member("p1", "g"), T0)])
+    queue.pre_enqueue_answered(calls["p0"], "Remote", T0, "not yet")
+    return queue
+
+
+def test_what_joins_a_tree_that_is_held_back_for_one_member_is_held_back_with_it() -> None:
+    """No plugin is called for it before that one passes."""
+    queue = _refused_tree()
+    queue.groups.set_group(pod_group("late"), T0)
+    joined = _calls(queue.add(member("q", "late"), T0))
+    assert set(joined) == {"q"}
+    assert not queue.groups.set_group(pod_group("late", parent="x"), T0)
+    assert [place(queue, name) for name in ("p0", "p1", "q")] == [Gated] * 3
+    found = queue.contents.get("ns/q")
+    assert found is not None
+    assert (found.gated_by, found.gate_reason) == ("Remote", "not yet")
+    assert queue.statistics().pre_enqueue_pending == 0
+    assert set(_calls(queue.on_event(NODE_ADD, None, None, T0))) == {"p0"}
+
+
+def test_a_member_that_leaves_does_not_open_the_gate_of_another() -> None:
+    queue = _refused_tree()
+    assert not queue.delete("ns/p1", "uid-p1", T0)
+    assert place(queue, "p0") is Gated
+
+
+def test_the_calls_of_a_pod_group_that_moves_to_another_tree_are_void() -> None:
+    queue = grouping_queue(composite=True, pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
+    assert queue.groups is not None
+    for tree in ("left", "right"):
+        queue.groups.set_group(of_groups(tree), T0)
+    queue.groups.set_group(pod_group("g", parent="left"), T0)
+    before = _calls(queue.add(member("p0", "g"), T0))
+    after = _calls(queue.groups.set_group(pod_group("g", parent="right"), T0))
+    assert not queue.pre_enqueue_answered(before["p0"], "", T0)
+    assert place(queue, "p0") is PreEnqueuePending
+    queue.pre_enqueue_answered(after["p0"], "", T0)
+    assert place(queue, "p0") is Active
+    assert forgotten(queue)
+
+
+def test_events_before_a_call_was_made_again_do_not_repeat_it() -> None:
+    queue = _asking_queue((EventRegistration("Remote", NODE_ADD),))
+    queue.groups.set_group(pod_group("g"), T0)
+    call = _calls(queue.add(member("p0", "g"), T0))["p0"]
+    queue.on_event(NODE_ADD, None, None, T0)
+    assert queue.repeat_pre_enqueue(call)
+    assert not queue.pre_enqueue_answered(call, "Remote", T0)
+    assert place(queue, "p0") is Gated
+
+
+def test_a_group_enters_once_no_plugin_has_to_be_called_any_more() -> None:
+    far = {"far": True}
+    queue = grouping_queue(
+        pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE if far["far"] else PreEnqueueResult.ALLOWED
+    )
+    queue.groups.set_group(pod_group("g"), T0)
+    for number in range(3):
+        queue.add(member(f"p{number}", "g"), T0)
+    far["far"] = False
+    queue.recheck_pre_enqueue("default-scheduler", NODE_ADD, T0)
+    assert [place(queue, f"p{number}") for number in range(3)] == [Active] * 3
+    assert forgotten(queue)
+
+
+def test_a_tree_is_held_back_no_more_for_a_member_that_a_plugin_refused_and_that_left_it() -> None:
+    queue = _refused_tree()
+    assert queue.groups is not None
+    queue.groups.set_group(pod_group("stays", parent="x"), T0)
+    queue.add(member("q", "stays"), T0)
+    assert place(queue, "q") is Gated
+    calls = _calls(queue.groups.set_group(pod_group("g"), T0))
+    assert set(calls) == {"p0", "p1", "q"}
+    queue.pre_enqueue_answered(calls["q"], "", T0)
+    assert place(queue, "q") is Active
+
+
+def test_a_changed_member_that_a_plugin_refused_is_called_about_again() -> None:
+    queue = _refused_tree()
+    changed = member("p0", "g")._replace(resource_version="2")
+    assert set(_calls(queue.update(changed, (), None, None, T0))) == {"p0"}

@@ -534,4 +534,5 @@ def test_the_first_attempt_at_a_member_begins_when_its_group_may_be_tried() -> N
     assert (type(first.state), first.initial_attempt_timestamp) == (Active, T0 + 7)
     group = popped_and_refused(queue)
     queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0 + 8)
-    assert first.initial_attempt_timestamp == T0 + 7
+    queue.flush_backoff(T0 + 30)
+    assert (type(first.state), first.initial_attempt_timestamp) == (Active, T0 + 7)

@@ -1,5 +1,6 @@
 """Random stimuli to the queue with groups: whatever happens in whatever order, no member is lost or in two places."""
 
+import itertools
 import os
 import random
 from collections import Counter
@@ -16,7 +17,17 @@ from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
 from trireme.queueing.scheduling_queue import PodBatch
-from trireme.queueing.states import Gated, InFlight, PreEnqueuePending, QueueState, WaitingForGroup
+from trireme.queueing.states import (
+    Active,
+    BackOff,
+    Done,
+    Gated,
+    GroupInFlight,
+    InFlight,
+    PreEnqueuePending,
+    QueueState,
+    WaitingForGroup,
+)
 
 GROUPS = ("g", "h")
 # Groups. Parents are chosen at random, so they may be missing, go round in a circle, or be their own.
@@ -125,7 +136,8 @@ class Machine:
 
     def set_group(self) -> None:
         parent = self.rng.choice(("", "x", "x", "y", "y")) if self.composite else ""
-        group = pod_group(self.rng.choice(GROUPS), self.rng.randrange(4 - 2 * self.composite), parent=parent)
+        minimum, priority = self.rng.randrange(4 - 2 * self.composite), self.rng.randrange(3)
+        group = pod_group(self.rng.choice(GROUPS), minimum, priority, parent=parent)
         self.take(self.queue.groups.set_group(group, self.now))
 
     def change_tree(self) -> None:
@@ -144,12 +156,14 @@ class Machine:
         if self.flying is not None:
             return
         ahead = self.queue.peek_next_batch()
+        active = [group for group in self.queue.groups.registry if isinstance(group.state, Active)]
         batch = self.queue.pop(self.now, 9)
         if ahead is not None and isinstance(batch, PodBatch):
             assert (ahead.key, ahead.head) == (batch.class_id, batch.pods[0])
         if batch is not None:
             group = batch.group
             assert group.attempt
+            assert group.priority == max(each.priority for each in active)
             self.flying = group, [group.members[uid] for uid in sorted(group.attempt)]
 
     def finish(self) -> None:
@@ -198,17 +212,26 @@ class Machine:
         assert len(self.queue.contents.pods()) == len(self.pending)
         for group in list(self.queue.groups.registry):
             self._check_group(group)
-        statistics = self.queue.statistics()
-        counted = (
-            statistics.active
-            + statistics.backoff
-            + statistics.error_backoff
-            + statistics.gated
-            + statistics.pre_enqueue_pending
-            + statistics.in_flight
-            + statistics.done
-        )
-        assert counted + statistics.waiting_for_group + statistics.group_in_flight == len(self.pending)
+        self._check_statistics()
+
+    def _check_statistics(self) -> None:
+        """All pods are counted, each by its state."""
+        found = self.queue.statistics()
+        pods = Counter(type(pod.state) for pod in self.queue.contents.pods())
+        assert found.active == pods[Active]
+        assert found.backoff + found.error_backoff == pods[BackOff]
+        assert (found.gated, found.pre_enqueue_pending) == (pods[Gated], pods[PreEnqueuePending])
+        assert (found.in_flight, found.done) == (pods[InFlight], pods[Done])
+        assert (found.waiting_for_group, found.group_in_flight) == (pods[WaitingForGroup], pods[GroupInFlight])
+        groups = Counter(type(group.state) for group in self.queue.groups.registry)
+        held_back = groups[Gated] + groups[PreEnqueuePending]
+        assert found.groups_by_queue == {"active": groups[Active], "backoff": groups[BackOff], "gated": held_back}
+        waiting = [pod for pod in self.queue.contents.pods() if not pod.popped]
+        assert found.refused_by == Counter((pod.record.profile, name) for pod in waiting for name in pod.rejectors)
+        assert self.queue.needs_events() == bool(groups[Gated] + groups[InFlight] + len(self._open_calls()))
+
+    def _open_calls(self) -> list[int]:
+        return [call.call_id for group in self.queue.groups.registry for call in group.calls.open.values()]
 
     def _check_tree(self, group: QueuedPodGroupInfo) -> None:
         """The members belong here, and the tree is as its objects say."""
@@ -221,6 +244,8 @@ class Machine:
 
     def _check_group(self, group: QueuedPodGroupInfo) -> None:
         self._check_tree(group)
+        lacking = bool(group.waiting) and (group.tree is None or group.lacks_pods)
+        assert bool(group.waiting_since) == lacking
         for uid, pod in group.members.items():
             held = (uid in group.waiting) + (uid in group.pending) + (pod.popped)
             assert held == 1, f"{pod} is in {held} places"
@@ -253,6 +278,7 @@ class Machine:
             for each in self.queue.contents.transitions_of(f"ns/p{number}"):
                 histories.setdefault(each.uid, []).append(each.to)
         for history in histories.values():
+            assert all(before is not after for before, after in itertools.pairwise(history))
             assert not state_machine.impossible_transitions(history, state_machine.MEMBERS)
 
     def drain(self) -> None:

@@ -187,3 +187,9 @@ def test_an_event_finds_the_registrations_of_each_profile() -> None:
     assert [hints.has_registered(plugin, NODE_ADD) for plugin in "ABC"] == [True, True, False]
     hints.replace({"q": [A_NO]})
     assert hints.matching_by_profile(NODE_ADD) == {"q": (A_NO,)}
+
+
+def test_an_event_that_always_helps_counts_as_a_hint_that_says_so() -> None:
+    evaluator = HintEvaluator(QueueingHintMap({"p": [EventRegistration("A", NODE_ADD)]}))
+    evaluator.evaluate("p", NODE_ADD, None, "node", [pod("A"), pod("A", name="q")])
+    assert evaluator.results == {("A", "NodeAdd", "Queue"): 2}

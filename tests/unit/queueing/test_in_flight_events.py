@@ -89,3 +89,20 @@ def test_the_pruned_log_equals_the_full_log(steps: list[str]) -> None:
             assert numbers(log, cell) == history[position:]
         needed = history[min((position for _, position in opened), default=len(history)) :]
         assert len(log) == len(needed) == sum(log.by_label().values())
+
+
+def test_events_are_not_recorded_while_no_pod_is_tried() -> None:
+    """They would fill the memory, and count as dropped."""
+    log = InFlightEvents(limit=10)
+    for number in range(100):
+        happen(log, number)
+    first = log.open_cursor(1)
+    happen(log, 100)
+    assert (numbers(log, first), log.dropped) == ([100], 0)
+    log.close_cursor(first)
+    for number in range(100):
+        cursor = log.open_cursor(1)
+        happen(log, number)
+        assert numbers(log, cursor) == [number]
+        log.close_cursor(cursor)
+    assert log.dropped == 0

@@ -81,3 +81,12 @@ def test_the_memory_of_events_is_bounded() -> None:
         events.append(T0 + number, NODE_ADD, None, str(number))
     known = events.since(0)
     assert (len(known), known[0].object_name) == (recent_events.LENGTH, "3")
+
+
+def test_a_gated_pod_is_not_woken() -> None:
+    """Its gate has the last word; it would only be gated again."""
+    queue = queue_builders.queue(pre_enqueue=lambda pod: "Gates")
+    queue.add(record("p"), T0)
+    before = pod(queue, "p").stamp
+    queue.wake_missed([pod(queue, "p")], T0 + 60)
+    assert pod(queue, "p").stamp == before

@@ -1,9 +1,12 @@
 """Nominator: who waits for which node."""
 
+import random
+
 import pytest
 
 from tests.helpers.queue_builders import record
 from trireme.queueing.nominator import NominatedPod, Nominator
+from trireme.queueing.pod_info import PodInfo
 
 
 def nominations(nominator: Nominator) -> dict[str, list[str]]:
@@ -113,3 +116,83 @@ def test_a_hidden_nomination_reappears_in_its_current_state() -> None:
     changes.clear()
     nominator.restore_withheld()
     assert sorted(changes) == [("uid-b", "", "n2"), ("uid-c", "", "n1"), ("uid-d", "", "n2")]
+
+
+class Model:
+    """A nominator, a mirror that follows it, and which nominations there should be."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.pending = set("abc")
+        self.withheld: set[str] = set()
+        self.mirror: dict[str, tuple[str, int]] = {}
+        self.expected: dict[str, tuple[str, int]] = {}
+        self.nominator = Nominator(lambda key, uid: key.removeprefix("ns/") in self.pending, self._on_change)
+
+    def _on_change(self, pod: NominatedPod, before: str, after: str) -> None:
+        assert before or after
+        assert self.mirror.pop(pod.uid, ("", 0))[0] == before
+        if after:
+            self.mirror[pod.uid] = after, pod.class_id
+
+    def step(self) -> None:
+        pod = record(self.draw.choice("abc"), self.draw.choice((1, 2)), nominated_node=self.draw.choice(("", "n1")))
+        self.draw.choice((self._nominate, self._nominate, self._update, self._delete, self._withhold, self._bind))(pod)
+        self._check()
+
+    def _expect(self, pod: PodInfo, node: str) -> None:
+        """The pod keeps its place among those of the node if it is nominated as before."""
+        if not node or pod.key.removeprefix("ns/") not in self.pending:
+            self.expected.pop(pod.uid, None)
+        elif self.expected.get(pod.uid) != (node, pod.class_id):
+            self.expected.pop(pod.uid, None)
+            self.expected[pod.uid] = node, pod.class_id
+
+    def _nominate(self, pod: PodInfo) -> None:
+        node = self.draw.choice(("", "n1", "n2", None))
+        self.nominator.nominate(pod, node)
+        self._expect(pod, pod.nominated_node if node is None else node)
+
+    def _update(self, pod: PodInfo) -> None:
+        old = pod._replace(nominated_node=self.draw.choice(("", "n1")))
+        self.nominator.update(old, pod)
+        named = old.nominated_node or pod.nominated_node
+        self._expect(pod, pod.nominated_node if named else self.expected.get(pod.uid, ("", 0))[0])
+
+    def _delete(self, pod: PodInfo) -> None:
+        self.nominator.delete(pod.uid)
+        self.expected.pop(pod.uid, None)
+
+    def _withhold(self, pod: PodInfo) -> None:
+        if self.withheld:
+            self.nominator.restore_withheld()
+            self.withheld = set()
+        else:
+            self.withheld = {pod.uid, "uid-a"}
+            self.nominator.withhold(self.withheld)
+
+    def _bind(self, pod: PodInfo) -> None:
+        self.pending ^= {pod.key.removeprefix("ns/")}
+
+    def _check(self) -> None:
+        assert len(self.nominator) == len(self.expected)
+        for name in "abc":
+            assert self.nominator.node_of(f"uid-{name}") == self.expected.get(f"uid-{name}", ("", 0))[0]
+        for node in ("n1", "n2"):
+            found = [(pod.uid, pod.class_id) for pod in self.nominator.pods_for(node)]
+            assert found == [(uid, class_id) for uid, (there, class_id) in self.expected.items() if there == node]
+        assert self.mirror == {uid: each for uid, each in self.expected.items() if uid not in self.withheld}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_the_mirror_has_the_nominations_that_are_not_withheld(seed: int) -> None:
+    model = Model(seed)
+    for _ in range(200):
+        model.step()
+
+
+def test_the_object_of_a_pod_that_was_made_again_nominates_it() -> None:
+    nominator = Nominator()
+    nominator.nominate(record("a"), "n1")
+    nominator.update(record("a"), record("a", uid="other", nominated_node="n2"))
+    assert nominations(nominator) == {"n1": [], "n2": ["other"]}

@@ -12,15 +12,16 @@ from trireme.queueing.pre_enqueue import LocalPreEnqueuePlugins, PreEnqueueResul
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.states import Gated
 
-GATED = PodToEnqueue("u", ("later",), None)
 
-
-def _plugins(*names: str, missing: str = "", remote: bool = False) -> LocalPreEnqueuePlugins:
+def _plugins(
+    *names: str, missing: str = "", remote: bool = False, gates: tuple[str, ...] = ("later",)
+) -> LocalPreEnqueuePlugins:
     profile: Any = SimpleNamespace(scheduler_name="p", names=lambda point: names)
     unused: Any = None
-    gates: Any = SimpleNamespace(enabled=lambda name: False)
-    context = PreEnqueueContext(gates, unused, lambda uid: True)
-    return LocalPreEnqueuePlugins([profile], context, lambda pod: GATED, lambda name: remote, lambda name: missing)
+    features: Any = SimpleNamespace(enabled=lambda name: False)
+    context = PreEnqueueContext(features, unused, lambda uid: True)
+    described = PodToEnqueue("u", gates, None)
+    return LocalPreEnqueuePlugins([profile], context, lambda pod: described, lambda name: remote, lambda name: missing)
 
 
 def _pod() -> QueuedPodInfo:
@@ -60,3 +61,8 @@ def test_the_gating_plugin_names_what_the_pod_waits_for(plugin: str, expected: d
     pod = _pod()
     pod.state = Gated(plugin)
     assert _plugins("SchedulingGates").waits_for(pod) == expected
+
+
+def test_a_pod_that_one_plugin_allows_may_be_refused_by_the_next() -> None:
+    plugins = _plugins("SchedulingGates", "DefaultPreemption", gates=())
+    assert plugins.pre_enqueue(_pod()) == "DefaultPreemption"

@@ -165,4 +165,5 @@ def test_where_groups_are_not_known_their_members_are_pods_as_others() -> None:
     q = queue()
     q.add(groups.member("p", "g"), T0)
     assert place(q, "p") is Active
-    assert [each.key for each in popped(q, T0)] == ["ns/p"]
+    fail(q, T0, "Fit")
+    assert place(q, "p") is Unschedulable

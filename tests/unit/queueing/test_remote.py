@@ -13,6 +13,7 @@ from tests.helpers.queue_builders import (
     fail,
     gate_of,
     helps,
+    one_by_one,
     parked,
     place,
     pod,
@@ -24,11 +25,12 @@ from trireme.framework.cluster_event import ClusterEvent
 from trireme.framework.sort_key import SortKey
 from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer
+from trireme.queueing.in_flight_events import DEFAULT_LIMIT
 from trireme.queueing.pending_pod import GivenSortKey
 from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
-from trireme.queueing.remote_calls import RenewSortKey
+from trireme.queueing.remote_calls import MAX_OPEN, RenewSortKey
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import Active, BackOff, Gated, PreEnqueuePending, QueueState, Unschedulable
 from trireme.registry.in_tree import PREEMPTION_PLUGIN
@@ -431,3 +433,128 @@ def test_a_gated_pod_that_is_classified_again_keeps_the_reason_of_its_gate() -> 
     assert (pod(q, "p").gated_by, pod(q, "p").gate_reason) == ("FarGate", "no quota")
     q.pre_enqueue_answered(call_id(q.on_event(NODE_ADD, None, "node", T0)), "", T0)
     assert (pod(q, "p").gated_by, pod(q, "p").gate_reason) == ("", "")
+
+
+@pytest.mark.parametrize("hint", [HintAnswer.QUEUE, HintAnswer.SKIP])
+def test_an_update_during_the_attempt_calls_the_remote_hint_when_the_pod_is_refused(hint: HintAnswer) -> None:
+    q = queue()
+    q.add(record("p"), T0)
+    (tried,) = popped(q, T0)
+    q.update(record("p"), [OWN_LABEL], "old", "new", T0)
+    (call,) = q.requeue(tried, T0, rejectors=frozenset({"Far"}))
+    assert call[1:] == ("default-scheduler", "Far", OWN_LABEL, "old", "new", (tried,))
+    assert place(q, "p") is Unschedulable
+    q.hint_answered(call.call_id, [hint], T0)
+    assert place(q, "p") is (BackOff if hint is HintAnswer.QUEUE else Unschedulable)
+
+
+@pytest.mark.parametrize("others", [[], [EventAudience(exclude_uid="uid-p")], [EventAudience(max_priority=-1)] * 2])
+@pytest.mark.parametrize("helpful", [True, False])
+def test_any_event_during_the_call_that_may_help_repeats_it(others: list[EventAudience], helpful: bool) -> None:
+    q = queue([EventRegistration("FarGate", POD_DELETE)], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    call = call_id(q.add(record("p"), T0))
+    for audience in (*others, *[EventAudience()] * helpful, *others):
+        q.on_event(POD_DELETE, "pod", None, T0, audience)
+    q.pre_enqueue_answered(call, "FarGate", T0)
+    assert place(q, "p") is (PreEnqueuePending if helpful else Gated)
+
+
+def test_no_event_is_kept_for_a_call_that_was_repeated_and_answered() -> None:
+    """An answer to a call that is not open is void, and so is its repetition."""
+    q = queue([EventRegistration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    call = call_id(q.add(record("p"), T0))
+    q.on_event(NODE_ADD, None, "before", T0)
+    assert q.repeat_pre_enqueue(call)
+    assert q.statistics().in_flight_events == {}
+    q.on_event(NODE_ADD, None, "after", T0)
+    assert q.statistics().in_flight_events == {"NodeAdd": 1}
+    q.pre_enqueue_answered(call, "", T0)
+    assert (place(q, "p"), q.statistics().in_flight_events) == (Active, {})
+    assert not q.repeat_pre_enqueue(call)
+
+
+def test_a_pod_whose_events_during_the_call_were_dropped_is_called_for_again() -> None:
+    q = queue([EventRegistration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    call = call_id(q.add(record("p"), T0))
+    for number in range(DEFAULT_LIMIT + 1):
+        q.on_event(NODE_ADD, None, number, T0, EventAudience(exclude_uid="uid-p"))
+    q.pre_enqueue_answered(call, "FarGate", T0)
+    assert place(q, "p") is PreEnqueuePending
+
+
+def test_an_update_of_a_waiting_pod_is_not_waited_for_where_too_many_calls_are_open() -> None:
+    closed: dict[str, str] = {}
+    q = queue(pre_enqueue=gate_of(closed))
+    names = ("p", "gated")
+    for number, name in enumerate(names):
+        q.add(record(name, number), T0)
+        fail(q, T0, "Far")
+    for number in range(MAX_OPEN):
+        q.on_event(NODE_ADD, None, number, T0)
+    closed["gated"] = "Gates"
+    incoming = dict(q.statistics().incoming)
+    for number, name in enumerate(names):
+        assert q.update(record(name, number), [OWN_LABEL, OWN_LABEL], "old", "new", T0) == ()
+    assert (place(q, "p"), place(q, "gated")) == (BackOff, Gated)
+    assert q.statistics().incoming == incoming | {("backoff", OWN_LABEL.label): 1}
+
+
+def test_an_own_update_during_the_attempt_is_not_waited_for_where_too_many_calls_are_open() -> None:
+    q = queue()
+    for number, name in enumerate(("other", "p")):
+        q.add(record(name, number), T0)
+    fail(q, T0, "Far")
+    for number in range(MAX_OPEN):
+        q.on_event(NODE_ADD, None, number, T0)
+    (tried,) = popped(q, T0)
+    q.update(record("p", 1), [OWN_LABEL], "old", "new", T0)
+    assert q.requeue(tried, T0, rejectors=frozenset({"Far"})) == ()
+    assert place(q, "p") is BackOff
+
+
+def test_the_event_that_helps_is_found_among_those_during_the_call() -> None:
+    def hint(pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> HintAnswer:
+        return HintAnswer.QUEUE if new == "helps" else HintAnswer.SKIP
+
+    q = queue([EventRegistration("FarGate", NODE_ADD, one_by_one(hint))], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    call = call_id(q.add(record("p"), T0))
+    for node in ("no", "helps", "no"):
+        q.on_event(NODE_ADD, None, node, T0)
+    again = call_id(q.pre_enqueue_answered(call, "FarGate", T0))
+    q.on_event(NODE_ADD, None, "no", T0)
+    q.pre_enqueue_answered(again, "FarGate", T0)
+    assert place(q, "p") is Gated
+
+
+def test_an_answer_does_not_wake_a_pod_that_was_gated_again_since_the_call() -> None:
+    """Its gate was checked later than the event."""
+    closed: dict[str, str | PreEnqueueResult] = {}
+    q = queue(
+        [EventRegistration("Far", NODE_ADD, remote=True), EventRegistration("Gate", NODE_ADD, helps(False))],
+        gate_of(closed),
+    )
+    for name in ("again", "other"):
+        q.add(record(name), T0)
+    fail(q, T0, "Far", max_batch=2)
+    closed.update(again="Gate", other="Gate")
+    q.activate([("ns/again", "uid-again"), ("ns/other", "uid-other")], T0)
+    call = call_id(q.on_event(NODE_ADD, None, "node", T0 + 5))
+    q.activate([("ns/again", "uid-again")], T0 + 5)
+    closed.clear()
+    q.hint_answered(call, [HintAnswer.QUEUE], T0 + 5)
+    assert (place(q, "again"), place(q, "other")) == (Gated, Active)
+
+
+@pytest.mark.parametrize("answered", [0, 1], ids=["first", "second"])
+def test_any_of_the_calls_about_a_batch_may_help_the_next_pod_of_it(answered: int) -> None:
+    q = queue()
+    for name in ("a", "b"):
+        q.add(record(name), T0)
+    tried = popped(q, T0)
+    for node in ("n1", "n2"):
+        q.on_event(NODE_ADD, None, node, T0)
+    calls: list[Any] = list(q.requeue(tried[0], T0, rejectors=frozenset({"Far"})))
+    assert [call.new for call in calls] == ["n1", "n2"]
+    q.hint_answered(calls[answered].call_id, [HintAnswer.QUEUE], T0)
+    assert q.requeue(tried[1], T0, rejectors=frozenset({"Far"})) == ()
+    assert (place(q, "a"), place(q, "b")) == (BackOff, BackOff)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import queue_document
-from trireme.queueing import states
+from trireme.queueing import state_machine, states
 
 ROOM = Path(states.__file__).parent
 STATES = typing.get_args(states.QueueState)
@@ -43,3 +43,11 @@ def test_states_are_frozen_and_small(state: type) -> None:
 def test_the_document_is_that_of_the_states() -> None:
     """docs/queue-states.md is where somebody looks who reads a pod's history."""
     assert queue_document.write() == queue_document.DOCUMENT.read_text(), "run `make docs`"
+
+
+def test_a_step_that_a_machine_does_not_have_is_found() -> None:
+    machine = state_machine.PODS
+    history = [states.Active, states.InFlight, states.InFlight, states.Done, states.Gone]
+    assert state_machine.impossible_transitions(history, machine) == []
+    skipped = [states.InFlight, states.Active, states.Done]
+    assert state_machine.impossible_transitions(skipped, machine) == [("Gone", "InFlight"), ("Active", "Done")]

@@ -84,7 +84,8 @@ class ForkerClient:
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send the process a signal, if it runs."""
-        if self._requests is not None and self.runs(name):
+        if self.runs(name):
+            assert self._requests is not None
             _write_request(self._requests, signal=int(number), name=name)
 
     async def until_ended(self, name: str) -> int:
@@ -146,7 +147,7 @@ class ForkerClient:
     def _resolve_expected(self, text: str, value: int) -> None:
         """Resolve the future that waits for this text, if one does."""
         expected = self._expected.pop(text, None)
-        if expected is not None and not expected.done():
+        if expected is not None:
             expected.set_result(value)
 
     def _set_exit_code(self, name: str, code: int) -> None:

@@ -8,6 +8,9 @@ internal/trireme/rpc/message_sizes.py, internal/trireme/sdk/plugin_server.py (gR
 Also change: internal/trireme/plugin_verification/followed_cluster.py, internal/trireme/remote/plugin_control.py,
 internal/trireme/rpc/follower.py (the stream of deltas).
 Also change: protos/trireme/v1/snapshot.proto (the service).
+
+Tests: tests/unit/frontend/test_replica_link.py, tests/unit/frontend/test_new_streams.py,
+tests/unit/frontend/test_acknowledgements.py.
 """
 
 import asyncio
@@ -248,10 +251,10 @@ class ReplicaLink:
     def request_acknowledgement(self) -> None:
         """Send something that must be acknowledged, to learn whether the replica is there."""
         if not self._unheard_since:
-            generation = self._published or self._acknowledged
+            at = self._published
             # Marked as part of a trial, so that it does not end one.
-            delta = snapshot_pb2.Delta(from_generation=generation, to_generation=generation, trial=True)
-            self.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), generation)
+            delta = snapshot_pb2.Delta(from_generation=at, to_generation=at, trial=True)
+            self.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), at)
 
     def restart(self) -> None:
         """Begin anew at once, because the configuration changed; the replica is out of step until it follows.

@@ -5,7 +5,8 @@ sets the group's state.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
 
-Tests: tests/unit/queueing/test_group_queue.py, tests/unit/queueing/test_group_state_machine.py.
+Tests: tests/unit/queueing/test_group_queue.py, tests/unit/queueing/test_group_changes.py,
+tests/unit/queueing/test_group_state_machine.py.
 """
 
 from typing import Final
@@ -72,10 +73,6 @@ class GroupTransitions:
             self._transitions.count_rejectors(pod, -1)
         self._registry.drop_member(uid)
         self.caller.drop_call(group.calls, uid)
-        self.end_member(pod, now, cause)
-
-    def end_member(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
-        """Ends the state of a member that was removed from its group."""
         pod.state = GONE
         self._transitions.log.append(now, pod, cause)
 
@@ -111,7 +108,6 @@ class GroupTransitions:
             self._registry.drop_member(uid)
             self._registry.add_member(new, pod)
             self.caller.drop_call(old.calls, uid)
-            old.blocker = None if old.blocker is pod else old.blocker
             if waits:
                 new.waiting[uid] = pod
                 joined = True
@@ -140,7 +136,7 @@ class GroupTransitions:
             group.waiting = {}
         elif not group.queued and group.waiting:
             self.enter(group, Destination.ACTIVE, ADDED, now)
-        elif not group.queued or not joined:
+        elif not joined:
             self.recheck_group(group, CHANGED, now)
         elif group.gated_by and group.calls.refused is not None:
             # It is held back for another member.
@@ -156,8 +152,8 @@ class GroupTransitions:
         self.update_waiting_since(group, now)
 
     def recheck_gate(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
-        """Queue the group, with its back-off, if it was gated and no plugin gates it any more."""
-        if group.gated_by and group.attempt is None and not self._plugin_gating_group(group):
+        """Queue a gated group, with its back-off, unless a plugin gates it still."""
+        if group.gated_by:
             self.enter(group, Destination.BACKOFF, label, now)
 
     def recheck_group(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
@@ -267,10 +263,11 @@ class GroupTransitions:
             self._transitions.log.append(now, pod, cluster_event.POPPED)
         group.waiting = {}
 
-    def end_attempt(self, group: QueuedPodGroupInfo, state: InFlight) -> None:
+    def end_attempt(self, group: QueuedPodGroupInfo) -> None:
         """The group needs the events since its attempt began no more. The caller chooses its next state."""
-        assert state.cursor is not None  # only members have none
-        self._events.close_cursor(state.cursor)
+        assert isinstance(group.state, InFlight)
+        assert group.state.cursor is not None  # only members have none
+        self._events.close_cursor(group.state.cursor)
 
     def end_queueing(self, group: QueuedPodGroupInfo, now: float, cause: str) -> None:
         """End the state of a group that is in no structure and not queued again now; history shows `cause`."""

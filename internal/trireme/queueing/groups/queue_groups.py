@@ -15,7 +15,8 @@ called here, and returns them.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
 
-Tests: tests/unit/queueing/test_group_queue.py, tests/unit/scheduling/test_pod_group_trees.py.
+Tests: tests/unit/queueing/test_group_queue.py, tests/unit/queueing/test_group_changes.py,
+tests/unit/scheduling/test_pod_group_trees.py.
 """
 
 import enum
@@ -91,8 +92,7 @@ class QueueGroups:
         group = self.registry.group_for(name)
         pod = QueuedPodInfo(record, now)
         self.registry.add_member(group, pod)
-        if record.nominated_node:
-            self._nominator.nominate(record)
+        self._nominator.nominate(record)
         self._group_transitions.join(group, pod, ADDED, now)
 
     def update(self, group: QueuedPodGroupInfo, record: PodInfo, now: float) -> None:
@@ -123,9 +123,7 @@ class QueueGroups:
             self._transitions.update_attempt(pod, replace(pod.state, latest=pod.latest._replace(class_id=class_id)))
             return
         pod.record = pod.record._replace(class_id=class_id)
-        nominated_node = self._nominator.node_of(uid)
-        if nominated_node:
-            self._nominator.nominate(pod.record, nominated_node)
+        self._nominator.nominate(pod.record, self._nominator.node_of(uid))
 
     def sort_anew(self, group: QueuedPodGroupInfo, uid: str) -> None:
         """The member has another sort key: the group may come earlier or later."""
@@ -142,14 +140,11 @@ class QueueGroups:
         self._group_transitions.recheck_group(group, CHANGED, now)
         self.registry.drop_if_empty(group)
 
-    def activate(self, key: str, uid: str, now: float) -> bool:
-        """Activates the group of this key, or that of the member, unless it is being tried; False: it is neither."""
+    def activate(self, key: str, uid: str, now: float) -> None:
+        """Activate the group of this key, or that of the member, unless it is being tried; others are ignored."""
         group = self.registry.with_queue_key(key) or self.registry.group_of_member(uid)
-        if group is None:
-            return False
-        if group.waiting and group.tree is not None and group.attempt is None:
+        if group is not None and group.waiting and group.tree is not None and group.attempt is None:
             self._group_transitions.enter(group, Destination.ACTIVE, _ACTIVATED, now)
-        return True
 
     def member_placed(self, key: str, uid: str, now: float) -> Instructions:
         """The watch shows a member of the group (namespace/name) on a node."""
@@ -202,12 +197,12 @@ class QueueGroups:
         The group is queued again with the pods that were requeued, and with those that were added meanwhile.
         """
         tried = group.attempt
-        if not isinstance(group.state, InFlight) or tried is None:
+        if tried is None:
             raise ValueError(f"group {group.full_name} is not being tried")
         group.attempt = None
         left, group.pending = group.pending, {}
         group.waiting |= left
-        self._group_transitions.end_attempt(group, group.state)
+        self._group_transitions.end_attempt(group)
         if not group.waiting or group.tree is None:
             self._group_transitions.end_queueing(group, now, "attempted")
             self._group_transitions.wait_for_tree(group, now)
@@ -243,14 +238,9 @@ class QueueGroups:
         pending_plugins: frozenset[str],
         nominated_node: str | None,
     ) -> None:
-        """Have a member whose attempt failed join its group again; it backs off with the group.
-
-        A member that belongs to no group any more is dropped.
-        """
+        """Have a member whose attempt failed join its group again; it backs off with the group."""
         group = self.registry.group_of_member(pod.record.uid)
-        if group is None:
-            self._group_transitions.end_member(pod, now, cluster_event.GONE)
-            return
+        assert group is not None  # one that was removed from its group is in no attempt
         self._transitions.record_failure(pod, latest, now, rejectors, pending_plugins, nominated_node)
         self._group_transitions.join(group, pod, _FAILED, now)
 
@@ -319,7 +309,6 @@ class QueueGroups:
         events = self._group_transitions.caller.close_answered_call(calls, pod)
         if not gated_by:
             calls.passed.add(pod.uid)
-            calls.refused = None
             if not calls.open:
                 # This calls plugins for members that came meanwhile; the group then waits for those calls, too.
                 self._group_transitions.enter(group, calls.destination, label, now)

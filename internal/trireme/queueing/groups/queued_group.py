@@ -264,14 +264,12 @@ class PodGroups:
         group.known[pod_group_name(pod)] += 1
         self._of_member[pod.record.uid] = group
 
-    def drop_member(self, uid: str) -> QueuedPodGroupInfo | None:
-        """Remove a member without a node, which is gone or has one now; return its group."""
-        group = self._of_member.pop(uid, None)
-        if group is not None:
-            _decrement_and_drop_zero(group.known, pod_group_name(group.members.pop(uid)))
-            group.waiting.pop(uid, None)
-            group.pending.pop(uid, None)
-        return group
+    def drop_member(self, uid: str) -> None:
+        """Remove a member without a node, which is gone, has one now, or moves to another tree."""
+        group = self._of_member.pop(uid)
+        _decrement_and_drop_zero(group.known, pod_group_name(group.members.pop(uid)))
+        group.waiting.pop(uid, None)
+        group.pending.pop(uid, None)
 
     def add_placed(self, group: QueuedPodGroupInfo, uid: str, name: str) -> None:
         """Enter a member, of the PodGroup of this name, that has a node."""
