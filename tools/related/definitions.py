@@ -8,6 +8,8 @@ import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+import yaml
+
 from tools.related.repository import Repository, one_spelling
 
 #: A definition at the beginning of a line, in the languages other than Python.
@@ -28,6 +30,8 @@ def definitions(path: str, text: str) -> dict[str, frozenset[str]]:
     """The names that a file defines for others, each with the names of its members."""
     if path.endswith(".py"):
         return dict(_python_definitions(ast.parse(text)))
+    if path.endswith(("/values.yaml", "/values.schema.json")):
+        return {f"Values.{key}": frozenset() for key in yaml.safe_load(text).get("properties") or yaml.safe_load(text)}
     found = {next(filter(None, each)) for each in _DEFINITION.findall(text)}
     if path.endswith(".proto"):
         found.update(_FIELD.findall(text))
@@ -87,6 +91,16 @@ def users(repository: Repository, path: str, names: Mapping[str, frozenset[str]]
             found = {each for each in members if re.search(rf"\b{each}=|\.{each}\b", text)}
             out.setdefault(user, set()).update({name, *found})
     return out
+
+
+def used(repository: Repository, path: str, text: str) -> list[str]:
+    """The files whose modules a Python text imports, those first that few others name."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)) if path.endswith(".py") else ():
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= repository.named_in(" ".join(f"{node.module}.{each.name}" for each in node.names))
+    stems = {each: one_spelling(pathlib.PurePath(each).stem) for each in found}
+    return sorted(found, key=lambda each: (len(repository.files_by_word.get(stems[each], ())), each))
 
 
 def _files_with(repository: Repository, name: str) -> set[str]:

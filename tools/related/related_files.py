@@ -59,15 +59,23 @@ class Related:
         yield "tests", self._new(self._tests())
         yield "uses it", self._new(self._users())
         yield "names it", self._new((each, "") for each in sorted(self._repository.naming(self._path)))
-        yield "it names", self._new((each, "") for each in sorted(self._repository.named_in(self._part)))
+        yield "reads its folder", self._new((each, "") for each in self._repository.reading_folder(self._path))
         yield "states the same", self._new(self._sharing())
         yield "often changed with it", self._new(self._changed_together())
+        yield "it uses or names", self._new((each, "") for each in self._used())
 
     def _new(self, lines: Iterable[Line]) -> list[Line]:
         """Those of files that no group has shown."""
         new = list({path: (path, note) for path, note in lines if path not in self._shown}.values())
         self._shown.update(path for path, _ in new)
         return new
+
+    def _used(self) -> list[str]:
+        """The modules that it imports and the files that it names."""
+        return [
+            *definitions.used(self._repository, self._path, self._text),
+            *sorted(self._repository.named_in(self._part)),
+        ]
 
     def _declared(self) -> Iterator[Line]:
         for path in sorted(self._listed(self._text)):
@@ -158,18 +166,27 @@ def _listing(names: Sequence[str]) -> str:
 
 def lines(groups: Iterable[tuple[str, list[Line]]], most: int) -> Iterator[str]:
     """What is printed: at most so many lines, shared among the groups. 0: all."""
-    filled = [(title, found) for title, found in groups if found]
-    shares = (
-        _shares([len(found) for _, found in filled], most - 2 * len(filled))
-        if most
-        else [len(found) for _, found in filled]
-    )
-    for (title, found), share in zip(filled, shares, strict=True):
+    filled = [(title, [*_rows(found)]) for title, found in groups if found]
+    sizes = [len(rows) for _, rows in filled]
+    shares = _shares(sizes, most - 2 * len(filled)) if most else sizes
+    for (title, rows), share in zip(filled, shares, strict=True):
         yield f"{title}:"
-        for path, note in found[:share]:
-            yield f"  {path}  {note}".rstrip()[:_WIDTH]
-        if share < len(found):
-            yield f"  … {_folders(path for path, _ in found[share:])}"
+        for row in rows[:share]:
+            yield f"  {'  '.join(f'{path}  {note}'.rstrip() for path, note in row)}"[:_WIDTH]
+        if share < len(rows):
+            yield f"  … {_folders(path for row in rows[share:] for path, _ in row)}"
+
+
+def _rows(found: Iterable[Line]) -> Iterator[list[Line]]:
+    """Paths without a note share a line as far as they fit."""
+    row: list[Line] = []
+    for path, note in found:
+        if row and (note or row[-1][1] or sum(len(each) + 2 for each, _ in row) + len(path) + 2 > _WIDTH):
+            yield row
+            row = []
+        row.append((path, note))
+    if row:
+        yield row
 
 
 def _folders(paths: Iterable[str]) -> str:

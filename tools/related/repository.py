@@ -10,11 +10,13 @@ import re
 import subprocess
 from collections.abc import Iterator
 
-#: Longer files are data, in which any word may occur; of JSON shorter ones, too.
+#: Longer files are data, in which any word may occur.
 _LONGEST = 150_000
-_LONGEST_JSON = 40_000
-_BULK = re.compile(r"_pb2|\.pb\.go$|sdk/rust/src/v1/|/static/|\.(?:svg|b64|sum|lock)$|package-lock|LICENSE$")
-WORD = re.compile(r"[A-Za-z][\w-]{2,}\w|\d{4,}")
+_BULK = re.compile(
+    r"_pb2|\.pb\.go$|sdk/rust/src/v1/|/static/|\.(?:svg|b64|sum|lock|jsonl)$|package-lock|LICENSE$|/gotypes/|protobuf_schema"
+)
+#: Names, and numbers and versions with four characters or more.
+WORD = re.compile(r"[A-Za-z][\w-]{2,}\w|\d[\d.]{2,}\d")
 #: A path, or the full name of a module, as texts name them.
 _PATH = re.compile(r"[\w*-][\w.*-]*(?:/[\w.*-]+)*")
 #: Methods that other languages have for a field of a message.
@@ -48,8 +50,7 @@ class Repository:
         return {
             path: frozenset(map(spelling, set(WORD.findall(text))))
             for path, text in self.texts.items()
-            if len(text) < (_LONGEST_JSON if path.endswith((".json", ".jsonl")) else _LONGEST)
-            and not _BULK.search(path)
+            if len(text) < _LONGEST and not _BULK.search(path)
         }
 
     @functools.cached_property
@@ -105,9 +106,16 @@ class Repository:
                 if path in self.named_in("\n".join({each for each in names if "/" in each or "." in each})):
                     yield other
 
-
-def _longest(path: str) -> int:
-    return _LONGEST_JSON if path.endswith((".json", ".jsonl")) else _LONGEST
+    def reading_folder(self, path: str) -> Iterator[str]:
+        """The Python files above a file that name its folder, or the one above that, as a part of a path."""
+        folders = path.split("/")[:-1]
+        for depth in range(len(folders) - 1, max(0, len(folders) - 3), -1):
+            name = re.compile(rf"[\"'/]{re.escape(folders[depth])}[\"'/]")
+            near = "/".join(folders[:depth]) + "/"
+            for other, text in self.texts.items():
+                is_near = other.startswith(near) and other.count("/") == depth
+                if is_near and other.endswith(".py") and other != path and name.search(text):
+                    yield other
 
 
 def _beginning(text: str, end: int) -> str:

@@ -101,7 +101,7 @@ def test_what_is_generated_is_named_with_its_command(repository: Repository) -> 
 
 def test_documents_that_name_its_path_are_named(repository: Repository) -> None:
     assert {*related(repository, RETRIES)["names it"]} == {"docs/architecture.md"}
-    assert {*related(repository, "docs/architecture.md")["it names"]} == {RETRIES}
+    assert {*related(repository, "docs/architecture.md")["it uses or names"]} == {RETRIES}
 
 
 def test_facts_are_found_in_any_spelling_and_messages_in_part(repository: Repository) -> None:
@@ -126,9 +126,14 @@ def test_files_that_often_change_together_are_named(repository: Repository) -> N
 
 
 def test_long_groups_are_cut_and_counted() -> None:
-    groups = [("uses it", [(f"a/{number}.py", "") for number in range(40)]), ("tests", [("b.py", "declared")])]
+    groups = [("uses it", [(f"a/{number}.py", "Name") for number in range(40)]), ("tests", [("b.py", "declared")])]
     printed = [*related_files.lines(groups, 10)]
     assert len(printed) <= 10
     assert printed[-1] == "  b.py  declared"
     assert "  … 35 in a" in printed
     assert len([*related_files.lines(groups, 0)]) == 43
+
+
+def test_paths_without_notes_share_a_line() -> None:
+    groups = [("names it", [("a.py", ""), ("b.py", ""), ("c.py", "why"), ("d" * 149, "")])]
+    assert [*related_files.lines(groups, 10)][1:] == ["  a.py  b.py", "  c.py  why", f"  {'d' * 148}"]
