@@ -99,6 +99,8 @@ def used(repository: Repository, path: str, text: str) -> list[str]:
     for node in ast.walk(ast.parse(text)) if path.endswith(".py") else ():
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= repository.named_in(" ".join(f"{node.module}.{each.name}" for each in node.names))
+    loaded = re.findall(r"[\"']\.(\w+):\w+[\"']", text)
+    found |= {f"{path.rpartition('/')[0]}/{each}.py" for each in loaded} & repository.texts.keys()
     stems = {each: one_spelling(pathlib.PurePath(each).stem) for each in found}
     return sorted(found, key=lambda each: (len(repository.files_by_word.get(stems[each], ())), each))
 

@@ -31,11 +31,11 @@ _GENERATED = (
     ("deploy/dashboards.yaml", "make manifests", "deploy/chart/files/dashboards/"),
     ("console/**", "make console", "internal/trireme/insight/console/static/"),
 )
-_WRITTEN = re.compile(r"written by `(make [\w-]+)`", re.IGNORECASE)
+_WRITTEN = re.compile(r"written by `(make [\w-]+)`(.*)", re.IGNORECASE)
 #: A commit of more files has several subjects.
 _LARGE_COMMIT = 12
 _GENERATED_ENOUGH = 0.6
-_SHARED_ENOUGH = 0.35
+_SHARED_ENOUGH = 0.5
 
 Line = tuple[str, str]
 
@@ -54,15 +54,16 @@ class Related:
 
     def groups(self) -> Iterator[tuple[str, list[Line]]]:
         """Titles, and the files below each with what is known of them. A file is in one group."""
-        yield "declared (Also change)", self._new(self._declared())
-        yield "generated from it", [*self._generated()]
+        yield "also change", self._new(self._declared())
+        yield "generated", [*self._generated()]
+        yield "CONTRIBUTING.md", [*self._rows_of_contributing()]
         yield "tests", self._new(self._tests())
         yield "uses it", self._new(self._users())
         yield "names it", self._new((each, "") for each in sorted(self._repository.naming(self._path)))
-        yield "reads its folder", self._new((each, "") for each in self._repository.reading_folder(self._path))
-        yield "states the same", self._new(self._sharing())
-        yield "often changed with it", self._new(self._changed_together())
-        yield "it uses or names", self._new((each, "") for each in self._used())
+        yield "names its folder", self._new((each, "") for each in self._repository.naming_folder(self._path))
+        yield "it uses", self._new((each, "") for each in self._used())
+        yield "same words", self._new(self._sharing())
+        yield "often with it", self._new(self._changed_together())
 
     def _new(self, lines: Iterable[Line]) -> list[Line]:
         """Those of files that no group has shown."""
@@ -94,18 +95,38 @@ class Related:
             return fnmatch.filter(self._repository.paths, pattern)
         return {pattern} & self._repository.texts.keys()
 
+    def _rows_of_contributing(self) -> Iterator[Line]:
+        """The rows of its table that name the file, or a folder that it is in."""
+        for row in self._repository.texts.get("CONTRIBUTING.md", "").splitlines():
+            first, *rest = row.strip("| ").split(" | ")
+            paths = [re.sub(r"<\w+>", "*", each) for each in re.findall(r"`([^` ]*[/.][^` ]*)`", " ".join(rest))]
+            ends = (f"*/{each}*" if each.endswith("/") else f"*/{each}" for each in paths if "/" in each)
+            if row.startswith("|") and any(fnmatch.fnmatch(f"/{self._path}", end) for end in ends):
+                yield f"{first}:", ", ".join(paths)
+
     def _generated(self) -> Iterator[Line]:
         written = _WRITTEN.search(self._text[:3000])
         if written:
             yield self._path, f"`{written[1]}` writes it: change its source"
-        for pattern, target, files in _GENERATED:
-            if fnmatch.fnmatch(self._path, pattern):
-                yield files, f"`{target}`"
-        for path, facts in () if self._path.endswith(".md") else self._ranked(_GENERATED_ENOUGH):
-            found = _WRITTEN.search(self._repository.texts[path][:3000])
-            if found and path not in self._shown:
-                self._shown.add(path)
-                yield path, f"`{found[1]}`, {_listing(facts)}"
+        known = [(target, files) for pattern, target, files in _GENERATED if fnmatch.fnmatch(self._path, pattern)]
+        yield from ((files, f"`{target}`") for target, files in known)
+        scores = dict(self._ranked(_GENERATED_ENOUGH)) if self._path.endswith((".py", ".proto")) else {}
+        for path, (target, sources) in self._written().items():
+            if target not in dict(known):
+                named = {each.rstrip(".") for each in re.findall(r"[\w.]+/[\w./]+", sources)} - {"internal/trireme"}
+                if any(self._path.startswith(each) for each in named):
+                    yield path, f"`{target}`"
+                elif path in scores:
+                    yield path, f"`{target}`, {_listing(scores[path])}"
+
+    def _written(self) -> dict[str, tuple[str, str]]:
+        """The files that say they are written by a target of make, with the target and what follows in the line."""
+        found = {path: _WRITTEN.search(self._repository.texts[path][:3000]) for path in self._repository.words}
+        return {
+            path: (each[1], each[2])
+            for path, each in found.items()
+            if each and path != self._path and path.endswith((".md", ".yaml"))
+        }
 
     def _tests(self) -> Iterator[Line]:
         """The tests that the file declares, and those of its name in the nearest folder that has any."""
@@ -114,11 +135,12 @@ class Related:
             yield path, "declared"
         *folders, name = pathlib.PurePath(self._path).parts
         stem = re.escape(name.partition(".")[0])
-        its_name = re.compile(rf"/(?:test_{stem}\.py|{stem}(?:_test\.go|Test\.java|\.test\.tsx?))$")
+        folder = "|".join(re.escape(each) + r"\w*" for each in folders[-2:] if "_" in each) or stem
+        its_name = re.compile(rf"/(?:test_(?:{stem}|{folder})\.py|{stem}(?:_test\.go|Test\.java|\.test\.tsx?))$")
         tests = [path for path in self._repository.paths if its_name.search(f"/{path}")]
         in_common = {path: len({*folders} & {*pathlib.PurePath(path).parts}) for path in tests}
         for path in tests:
-            if in_common[path] == max(in_common.values()):
+            if in_common[path] == max(1, *in_common.values()):
                 yield path, "its name"
 
     def _users(self) -> Iterator[Line]:
@@ -168,13 +190,14 @@ def lines(groups: Iterable[tuple[str, list[Line]]], most: int) -> Iterator[str]:
     """What is printed: at most so many lines, shared among the groups. 0: all."""
     filled = [(title, [*_rows(found)]) for title, found in groups if found]
     sizes = [len(rows) for _, rows in filled]
-    shares = _shares(sizes, most - 2 * len(filled)) if most else sizes
+    shares = _shares(sizes, most) if most else sizes
     for (title, rows), share in zip(filled, shares, strict=True):
-        yield f"{title}:"
-        for row in rows[:share]:
-            yield f"  {'  '.join(f'{path}  {note}'.rstrip() for path, note in row)}"[:_WIDTH]
+        shown = ["  ".join(f"{path}  {note}".rstrip() for path, note in row)[:_WIDTH] for row in rows[:share]]
         if share < len(rows):
-            yield f"  … {_folders(path for row in rows[share:] for path, _ in row)}"
+            shown[-1] = f"… {_folders(path for row in rows[share - 1 :] for path, _ in row)}"
+        for text in shown:
+            yield f"{title:<16} {text}"
+            title = ""
 
 
 def _rows(found: Iterable[Line]) -> Iterator[list[Line]]:

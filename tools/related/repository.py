@@ -15,8 +15,8 @@ _LONGEST = 150_000
 _BULK = re.compile(
     r"_pb2|\.pb\.go$|sdk/rust/src/v1/|/static/|\.(?:svg|b64|sum|lock|jsonl)$|package-lock|LICENSE$|/gotypes/|protobuf_schema"
 )
-#: Names, and numbers and versions with four characters or more.
-WORD = re.compile(r"[A-Za-z][\w-]{2,}\w|\d[\d.]{2,}\d")
+#: Names, those of packages with the version that is required, and numbers and versions with four characters or more.
+WORD = re.compile(r"[A-Za-z][\w-]{2,}\w(?:[<>=~]=\d[\d.]*)?|\d[\d.]{2,}\d")
 #: A path, or the full name of a module, as texts name them.
 _PATH = re.compile(r"[\w*-][\w.*-]*(?:/[\w.*-]+)*")
 #: Methods that other languages have for a field of a message.
@@ -106,16 +106,17 @@ class Repository:
                 if path in self.named_in("\n".join({each for each in names if "/" in each or "." in each})):
                     yield other
 
-    def reading_folder(self, path: str) -> Iterator[str]:
-        """The Python files above a file that name its folder, or the one above that, as a part of a path."""
-        folders = path.split("/")[:-1]
-        for depth in range(len(folders) - 1, max(0, len(folders) - 3), -1):
-            name = re.compile(rf"[\"'/]{re.escape(folders[depth])}[\"'/]")
-            near = "/".join(folders[:depth]) + "/"
-            for other, text in self.texts.items():
-                is_near = other.startswith(near) and other.count("/") == depth
-                if is_near and other.endswith(".py") and other != path and name.search(text):
-                    yield other
+    def naming_folder(self, path: str) -> Iterator[str]:
+        """The Python files that name the file's folder in quotes, or as a part of a path, and may read it.
+
+        Those that are not above the folder count if its name is of several words.
+        """
+        above, _, folder = path.rpartition("/")[0].rpartition("/")
+        name = re.compile(rf"[\"'/]{re.escape(folder)}[\"'/]")
+        for other, text in self.texts.items():
+            near = "_" in folder or (above and other.rpartition("/")[0] == above)
+            if near and other.endswith(".py") and other != path and folder in text and name.search(text):
+                yield other
 
 
 def _beginning(text: str, end: int) -> str:

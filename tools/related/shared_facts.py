@@ -5,6 +5,7 @@ Tests: tools/related/test_related_files.py.
 
 import collections
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping
 
@@ -21,14 +22,14 @@ _PROSE = 0.15
 def sharing(repository: Repository, path: str, text: str) -> dict[str, dict[str, float]]:
     """The files that share rare words or phrases with a text of the file `path`, with the weight of each.
 
-    The weight of a name is 1 if it is in one other file, and 1/n if in n.
+    The weight of a name is 1 if it is in one other file, and 1/√n if in n: what many state is a fact, or a common word.
     """
     out: dict[str, dict[str, float]] = collections.defaultdict(dict)
     for fact, (files, weight) in itertools.chain(_words(repository, text), _phrases(repository, text)):
         others = files - {path}
         if others and len(others) <= _MANY:
             for other in others:
-                out[other][fact] = weight / len(others)
+                out[other][fact] = weight / math.sqrt(len(others))
     return out
 
 
