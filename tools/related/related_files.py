@@ -1,0 +1,250 @@
+"""Names the places that a change of a file may concern: `make related FILE=internal/trireme/bind/flags.py`.
+
+With `NAME=symbol` only those of one name in it. It knows what files declare of each other (`Also change:`), who uses
+what the file defines, what is generated from it, who names its path, who states the same facts in any language, and
+which files often changed together with it. What it prints is where to look, the most telling first, and not a proof.
+
+Tests: tools/related/test_related_files.py.
+"""
+
+import argparse
+import collections
+import fnmatch
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+from tools.related import definitions, shared_facts
+from tools.related.repository import Repository
+
+ROOT = pathlib.Path(__file__).parents[2]
+_LINES = 30
+_WIDTH = 150
+_ALSO = re.compile(r"Also change: ((?:[^()\n]|,\s*\n)*)")
+#: What is generated without saying so at its beginning: sources, the target of make, what it writes.
+_GENERATED = (
+    ("protos/**", "make protos", "internal/trireme/v1/, sdk/go/triremev1/, sdk/rust/src/v1/"),
+    ("deploy/chart/**", "make manifests", "deploy/base/, deploy/components/, deploy/overlays/"),
+    ("deploy/chart/**", "make chart-snapshots", "tests/contract/data/chart/"),
+    ("deploy/dashboards.yaml", "make manifests", "deploy/chart/files/dashboards/"),
+    ("console/**", "make console", "internal/trireme/insight/console/static/"),
+)
+_WRITTEN = re.compile(r"written by `(make [\w-]+)`(.*)", re.IGNORECASE)
+#: A commit of more files has several subjects.
+_LARGE_COMMIT = 12
+_GENERATED_ENOUGH = 0.6
+_SHARED_ENOUGH = 0.5
+
+Line = tuple[str, str]
+
+
+class Related:
+    """The neighbours of a file, or of one name in it."""
+
+    def __init__(self, repository: Repository, path: str, name: str = "") -> None:
+        self._repository = repository
+        self._path = path
+        self._name = name
+        self._text = repository.texts[path]
+        self._part = definitions.source_of(path, self._text, name) if name else self._text
+        self._facts = shared_facts.sharing(repository, path, f"{self._part}\n{name}")
+        self._shown: set[str] = {path}
+
+    def groups(self) -> Iterator[tuple[str, list[Line]]]:
+        """Titles, and the files below each with what is known of them. A file is in one group."""
+        yield "also change", self._new(self._declared())
+        yield "generated", [*self._generated()]
+        yield "CONTRIBUTING.md", [*self._rows_of_contributing()]
+        yield "tests", self._new(self._tests())
+        yield "uses it", self._new(self._users())
+        yield "names it", self._new((each, "") for each in sorted(self._repository.naming(self._path)))
+        yield "names its folder", self._new((each, "") for each in self._repository.naming_folder(self._path))
+        yield "it uses", self._new((each, "") for each in self._used())
+        yield "same words", self._new(self._sharing())
+        yield "often with it", self._new(self._changed_together())
+
+    def _new(self, lines: Iterable[Line]) -> list[Line]:
+        """Those of files that no group has shown."""
+        new = list({path: (path, note) for path, note in lines if path not in self._shown}.values())
+        self._shown.update(path for path, _ in new)
+        return new
+
+    def _used(self) -> list[str]:
+        """The modules that it imports and the files that it names."""
+        return [
+            *definitions.used(self._repository, self._path, self._text),
+            *sorted(self._repository.named_in(self._part)),
+        ]
+
+    def _declared(self) -> Iterator[Line]:
+        for path in sorted(self._listed(self._text)):
+            yield path, ""
+        for path, text in self._repository.texts.items():
+            if "Also change: " in text and self._path in self._listed(text):
+                yield path, ""
+
+    def _listed(self, text: str) -> set[str]:
+        """The files that the `Also change:` lines of a text name."""
+        patterns = re.findall(r"[\w.*][\w.*/-]*[\w*]", " ".join(_ALSO.findall(text)))
+        return {path for each in patterns for path in self._matching(each)}
+
+    def _matching(self, pattern: str) -> Iterable[str]:
+        if "*" in pattern:
+            return fnmatch.filter(self._repository.paths, pattern)
+        return {pattern} & self._repository.texts.keys()
+
+    def _rows_of_contributing(self) -> Iterator[Line]:
+        """The rows of its table that name the file, or a folder that it is in."""
+        for row in self._repository.texts.get("CONTRIBUTING.md", "").splitlines():
+            first, *rest = row.strip("| ").split(" | ")
+            paths = [re.sub(r"<\w+>", "*", each) for each in re.findall(r"`([^` ]*[/.][^` ]*)`", " ".join(rest))]
+            ends = (f"*/{each}*" if each.endswith("/") else f"*/{each}" for each in paths if "/" in each)
+            if row.startswith("|") and any(fnmatch.fnmatch(f"/{self._path}", end) for end in ends):
+                yield f"{first}:", ", ".join(paths)
+
+    def _generated(self) -> Iterator[Line]:
+        written = _WRITTEN.search(self._text[:3000])
+        if written:
+            yield self._path, f"`{written[1]}` writes it: change its source"
+        known = [(target, files) for pattern, target, files in _GENERATED if fnmatch.fnmatch(self._path, pattern)]
+        yield from ((files, f"`{target}`") for target, files in known)
+        scores = dict(self._ranked(_GENERATED_ENOUGH)) if self._path.endswith((".py", ".proto")) else {}
+        for path, (target, sources) in self._written().items():
+            if target not in dict(known):
+                named = {each.rstrip(".") for each in re.findall(r"[\w.]+/[\w./]+", sources)} - {"internal/trireme"}
+                if any(self._path.startswith(each) for each in named):
+                    yield path, f"`{target}`"
+                elif path in scores:
+                    yield path, f"`{target}`, {_listing(scores[path])}"
+
+    def _written(self) -> dict[str, tuple[str, str]]:
+        """The files that say they are written by a target of make, with the target and what follows in the line."""
+        found = {path: _WRITTEN.search(self._repository.texts[path][:3000]) for path in self._repository.words}
+        return {
+            path: (each[1], each[2])
+            for path, each in found.items()
+            if each and path != self._path and path.endswith((".md", ".yaml"))
+        }
+
+    def _tests(self) -> Iterator[Line]:
+        """The tests that the file declares, and those of its name in the nearest folder that has any."""
+        declared = re.search(r"^Tests: ([^:]+)\.$", self._text, re.MULTILINE)
+        for path in re.findall(r"[\w./-]+\.py", declared[1]) if declared else ():
+            yield path, "declared"
+        *folders, name = pathlib.PurePath(self._path).parts
+        stem = re.escape(name.partition(".")[0])
+        folder = "|".join(re.escape(each) + r"\w*" for each in folders[-2:] if "_" in each) or stem
+        its_name = re.compile(rf"/(?:test_(?:{stem}|{folder})\.py|{stem}(?:_test\.go|Test\.java|\.test\.tsx?))$")
+        tests = [path for path in self._repository.paths if its_name.search(f"/{path}")]
+        in_common = {path: len({*folders} & {*pathlib.PurePath(path).parts}) for path in tests}
+        for path in tests:
+            if in_common[path] == max(1, *in_common.values()):
+                yield path, "its name"
+
+    def _users(self) -> Iterator[Line]:
+        names = definitions.definitions(self._path, self._text)
+        if name := self._name:
+            of_name = {each: inner & {name} for each, inner in names.items() if name == each or name in inner}
+            found = definitions.users(self._repository, self._path, of_name or {name: frozenset()})
+            found = {path: used & {name} for path, used in found.items() if name in used}
+        else:
+            found = definitions.users(self._repository, self._path, names)
+        often = collections.Counter(name for used in found.values() for name in used)
+        weights = {path: sum(1 / often[name] for name in used) for path, used in found.items()}
+        for path in sorted(found, key=lambda each: (-weights[each], each)):
+            yield path, _listing(sorted(found[path], key=lambda each: (often[each], each)))
+
+    def _ranked(self, least: float) -> list[tuple[str, list[str]]]:
+        """Files with the rare facts that they share, the most telling of both first."""
+        scores = {path: shared_facts.score(facts) for path, facts in self._facts.items()}
+        paths = sorted((each for each in scores if scores[each] >= least), key=lambda each: -scores[each])
+        return [(path, sorted(self._facts[path], key=lambda each: -self._facts[path][each])) for path in paths]
+
+    def _sharing(self) -> Iterator[Line]:
+        for path, facts in self._ranked(_SHARED_ENOUGH):
+            yield path, _listing(facts)
+
+    def _changed_together(self) -> Iterator[Line]:
+        """By the history, if there is one."""
+        commits = self._git("log", "--max-count=60", "--format=%h", "--", self._path).split()
+        shown = self._git("show", "--format=%n", "--name-only", *commits) if commits else ""
+        changes = [each.split() for each in re.split(r"\n\n\n+", shown.strip())]
+        small = [each for each in changes if len(each) <= _LARGE_COMMIT]
+        together = collections.Counter(path for each in small for path in each)
+        for path, count in together.most_common():
+            if count >= max(2, len(small) / 8) and path in self._repository.texts and path != "CHANGELOG.md":
+                yield path, f"in {count} of {len(small)} small commits"
+
+    def _git(self, *arguments: str) -> str:
+        command = ("git", *arguments)
+        return subprocess.run(command, cwd=self._repository.root, capture_output=True, text=True, check=False).stdout
+
+
+def _listing(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" … {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def lines(groups: Iterable[tuple[str, list[Line]]], most: int) -> Iterator[str]:
+    """What is printed: at most so many lines, shared among the groups. 0: all."""
+    filled = [(title, [*_rows(found)]) for title, found in groups if found]
+    sizes = [len(rows) for _, rows in filled]
+    shares = _shares(sizes, most) if most else sizes
+    for (title, rows), share in zip(filled, shares, strict=True):
+        shown = ["  ".join(f"{path}  {note}".rstrip() for path, note in row)[:_WIDTH] for row in rows[:share]]
+        if share < len(rows):
+            shown[-1] = f"… {_folders(path for row in rows[share - 1 :] for path, _ in row)}"
+        for text in shown:
+            yield f"{title:<16} {text}"
+            title = ""
+
+
+def _rows(found: Iterable[Line]) -> Iterator[list[Line]]:
+    """Paths without a note share a line as far as they fit."""
+    row: list[Line] = []
+    for path, note in found:
+        if row and (note or row[-1][1] or sum(len(each) + 2 for each, _ in row) + len(path) + 2 > _WIDTH):
+            yield row
+            row = []
+        row.append((path, note))
+    if row:
+        yield row
+
+
+def _folders(paths: Iterable[str]) -> str:
+    """The folders of paths, with how many are in each."""
+    folders = collections.Counter("/".join(path.split("/")[:-1][:3]) or "." for path in paths)
+    first = ", ".join(f"{count} in {folder}" for folder, count in folders.most_common(4))
+    return first + (f", {len(folders) - 4} other folders" if len(folders) > 4 else "")
+
+
+def _shares(sizes: Sequence[int], available: int) -> list[int]:
+    """So many of each group that together they fit, none much more than another unless it is alone."""
+    shares = [0] * len(sizes)
+    while available > 0 and any(share < size for share, size in zip(shares, sizes, strict=True)):
+        for at, size in enumerate(sizes):
+            if shares[at] < size and available > 0:
+                shares[at] += 1
+                available -= 1
+    return shares
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the neighbours. Returns the exit code: 2 if there is no such file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", help="path from the root of the repository")
+    parser.add_argument("name", nargs="?", default="", help="a name in it: a class, a function, a field, a flag")
+    parser.add_argument("--all", action="store_true", help=f"all neighbours, not {_LINES} lines")
+    options = parser.parse_args(arguments)
+    repository = Repository(ROOT)
+    if options.file not in repository.texts:
+        print(f"related: git knows no text file {options.file}", file=sys.stderr)
+        return 2
+    groups = Related(repository, options.file, options.name).groups()
+    print("\n".join(lines(groups, 0 if options.all else _LINES)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

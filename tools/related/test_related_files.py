@@ -1,0 +1,142 @@
+"""Which neighbours of a file the tool names, in a small repository."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from tools.related import related_files
+from tools.related.repository import Repository
+
+_ALSO = "Also change:"
+FILES = {
+    "internal/trireme/bind/retries.py": f'''"""Retries.
+
+{_ALSO} docs/bind.md.
+"""
+
+MOST_RETRIES = 7
+
+
+class Retry:
+    retry_delay: float = 1.5
+
+    def start(self): ...
+
+
+def reset():
+    raise ValueError("too many retries of one pod already")
+''',
+    "internal/trireme/bind/process.py": "from trireme.bind import retries\n\nretries.Retry(retry_delay=2)\n",
+    "internal/trireme/bind/loader.py": 'reset = LazyImport(".retries:reset")\n',
+    "internal/trireme/score/rounds.py": "class Round:\n    def reset(self): ...\n",
+    "tests/unit/bind/test_retries.py": "from trireme.bind.retries import (\n    MOST_RETRIES,\n)\n",
+    "tests/unit/score/test_retries.py": "",
+    "tests/unit/bind/test_process.py": 'monkeypatch.setattr("trireme.bind.retries.reset", None)\n',
+    "tests/unit/bind/test_messages.py": 'match="too many retries of one pod"\n',
+    "deploy/chart/values.yaml": "bind:\n  retryDelay: 1.5\n",
+    "docs/bind.md": f"<!-- {_ALSO} internal/trireme/bind/retries.py. -->\n",
+    "docs/flags.md": "<!-- Written by `make docs`. -->\n`--retry-delay`, `--most-retries`\n",
+    "docs/architecture.md": "See `bind/retries.py`.\n",
+    "docs/other.md": "Nothing about it.\n",
+    "protos/trireme/v1/bind.proto": "service BindPhase {\n  rpc BindPods(A) returns (B);\n}\n",
+    "sdk/go/binder.go": "package sdk\n\nfunc (s *server) BindPods() {}\n",
+}
+
+
+@pytest.fixture(name="repository", scope="module")
+def _repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    root = tmp_path_factory.mktemp("repository")
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    _git(root, "init", "--quiet")
+    return Repository(root)
+
+
+def _git(root: pathlib.Path, *arguments: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    subprocess.run(("git", *who, *arguments), cwd=root, check=True, capture_output=True)
+
+
+def related(repository: Repository, path: str, name: str = "") -> dict[str, dict[str, str]]:
+    """The neighbours with their notes, by group."""
+    return {title: dict(found) for title, found in related_files.Related(repository, path, name).groups()}
+
+
+RETRIES = "internal/trireme/bind/retries.py"
+
+
+def test_files_that_declare_each_other_come_first(repository: Repository) -> None:
+    assert [*related(repository, RETRIES)["also change"]] == ["docs/bind.md"]
+    assert [*related(repository, "docs/bind.md")["also change"]] == [RETRIES]
+
+
+def test_users_are_found_however_they_import(repository: Repository) -> None:
+    users = related(repository, RETRIES)["uses it"]
+    assert users["internal/trireme/bind/process.py"] == "Retry, retry_delay"
+    assert users["internal/trireme/bind/loader.py"] == "reset"
+    assert users["tests/unit/bind/test_process.py"] == "reset"
+    assert "internal/trireme/score/rounds.py" not in users
+
+
+def test_of_one_name_only_its_users_are_named(repository: Repository) -> None:
+    users = related(repository, RETRIES, "reset")["uses it"]
+    assert {*users} == {"internal/trireme/bind/loader.py", "tests/unit/bind/test_process.py"}
+
+
+def test_the_test_of_its_name_is_that_of_its_folder(repository: Repository) -> None:
+    assert {*related(repository, RETRIES)["tests"]} == {"tests/unit/bind/test_retries.py"}
+
+
+def test_what_is_generated_is_named_with_its_command(repository: Repository) -> None:
+    generated = related(repository, RETRIES)["generated"]
+    assert {*generated} == {"docs/flags.md"}
+    assert generated["docs/flags.md"].startswith("`make docs`, MOST_RETRIES, retry_delay")
+    assert "`make protos`" in related(repository, "protos/trireme/v1/bind.proto")["generated"].values()
+    assert related(repository, "docs/flags.md")["generated"]["docs/flags.md"].startswith("`make docs` writes it")
+
+
+def test_documents_that_name_its_path_are_named(repository: Repository) -> None:
+    assert {*related(repository, RETRIES)["names it"]} == {"docs/architecture.md"}
+    assert {*related(repository, "docs/architecture.md")["it uses"]} == {RETRIES}
+
+
+def test_facts_are_found_in_any_spelling_and_messages_in_part(repository: Repository) -> None:
+    found = related(repository, RETRIES)["same words"]
+    assert "retry_delay" in found["deploy/chart/values.yaml"]
+    assert "retries of one pod" in found["tests/unit/bind/test_messages.py"]
+    assert "docs/other.md" not in found
+
+
+def test_users_in_other_languages_are_found(repository: Repository) -> None:
+    assert related(repository, "protos/trireme/v1/bind.proto")["uses it"] == {"sdk/go/binder.go": "BindPods"}
+
+
+def test_files_that_often_change_together_are_named(repository: Repository) -> None:
+    paths = ("internal/trireme/score/rounds.py", "docs/other.md")
+    for number in range(2):
+        for path in paths:
+            (repository.root / path).write_text(f"{FILES[path]}\n# {number}\n")
+        _git(repository.root, "add", *paths)
+        _git(repository.root, "commit", "--quiet", "--message", "change")
+    assert {*related(repository, paths[0])["often with it"]} == {paths[1]}
+
+
+def test_long_groups_are_cut_and_counted() -> None:
+    groups = [("uses it", [(f"a/{number}.py", "Name") for number in range(40)]), ("tests", [("b.py", "declared")])]
+    printed = [*related_files.lines(groups, 10)]
+    assert len(printed) == 10
+    assert printed[0].split() == ["uses", "it", "a/0.py", "Name"]
+    assert printed[8].split() == ["…", "32", "in", "a"]
+    assert printed[9].split() == ["tests", "b.py", "declared"]
+    assert len([*related_files.lines(groups, 0)]) == 41
+
+
+def test_paths_without_notes_share_a_line() -> None:
+    groups = [("names it", [("a.py", ""), ("b.py", ""), ("c.py", "why"), ("d" * 149, "")])]
+    assert [line.split() for line in related_files.lines(groups, 10)] == [
+        ["names", "it", "a.py", "b.py"],
+        ["c.py", "why"],
+        ["d" * 149],
+    ]
