@@ -192,13 +192,14 @@ class DecisionRecords:
     def _on_post_filter(self, cache: cluster_cache.ClusterCache, pod: Any, result: Any) -> None:
         """PostFilter ran for a pod; nothing of it is carried out yet."""
         refusal = self._refusals.pop(cache, None)
-        evicting = any(each.evicting for each in cache.pods())
-        if refusal is None or refusal.pod is not pod or refusal.revision != cache.revision or evicting:
-            return
-        if result.code is status.Code.ERROR:
+        if refusal is None or refusal.pod is not pod or refusal.revision != cache.revision:
             return
         victims = sorted(action.pod.name for action in result.actions if action.HasField("evict"))
         decision = refusal.decision
+        if result.code is status.Code.ERROR or (decision is None and not victims):
+            return
+        if any(each.evicting for each in cache.pods()):
+            return
         if victims and self._preemptions.draw():
             decision = decision or self._refused(cache, refusal)
             if decision is not None:

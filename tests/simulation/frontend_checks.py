@@ -59,15 +59,19 @@ class FrontendChecks:
         """How the frontends that run differ from the API server. Nothing may be under way."""
         found = []
         leaders = 0
-        for name, service in self._columns.services():
-            kept = containers_of_what_is_gone(service, self._gone.keys())
-            found.extend(f"{name}: {text}" for text in kept)
-        for name, (process, built) in self._built.items():
-            if process.state is State.RUNNING and built.synced:
+        running = [(name, each) for name, (process, each) in self._built.items() if process.state is State.RUNNING]
+        for name, built in running:
+            if built.synced:
                 leaders += built.context.leader.leading
                 found.extend(f"{name}: {text}" for text in self._differences(built))
         if found or leaders != 1:
             return found or [f"{leaders} frontends lead"]
+        # What takes longest comes last: most calms are not at rest yet when it is first looked.
+        for name, each in (*self._columns.services(), *((name, built) for name, built in running if built.synced)):
+            kept = containers_of_what_is_gone(each, self._gone.keys())
+            found.extend(f"{name}: {text}" for text in kept)
+        if found:
+            return found
         return next(
             self._columns.differences(built, process)
             for process, built in self._built.values()
@@ -83,7 +87,6 @@ class FrontendChecks:
             *_compare("nodes", set(cache.node_names()), {record.name for record in self._store.scan(NODES)}),
             *_compare("bound pods", {(pod.uid, pod.node_name) for pod in cache.pods()}, set(bound.items())),
             *(f"pod {pod.key} is assumed" for pod in cache.pods() if pod.assumed),
-            *containers_of_what_is_gone(built, self._gone.keys()),
         ]
         if built.context.leader.leading:
             report = scheduler_status.status(frontend_state.state_of_app(built, self._own_phases), _MAX_PENDING)

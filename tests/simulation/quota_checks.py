@@ -56,18 +56,17 @@ class QuotaChecks:
         for record in self._store.scan(PODS, quota["metadata"]["namespace"]):
             pod = record.object
             if _is_in_scope(pod, quota["spec"]):
+                uses = _uses_of(pod, now)
                 for name in used:
-                    used[name] += _use_of(pod, name, now)
+                    used[name] += uses[name]
         return used
 
 
-def _use_of(pod: Object, name: str, now: float) -> int:
-    if name == "count/pods":
-        return 1
-    if is_done(pod) or _is_overdue(pod, now):
-        return 0
-    requests = requests_of(pod)
-    return {"pods": 1, "cpu": requests.cpu, "requests.cpu": requests.cpu, "requests.memory": requests.memory}[name]
+def _uses_of(pod: Object, now: float) -> Mapping[str, int]:
+    """What a pod uses of all that quotas limit; of one that has ended only the object counts."""
+    counts = not is_done(pod) and not _is_overdue(pod, now)
+    cpu, memory, *_ = requests_of(pod) if counts else (0, 0)
+    return {"count/pods": 1, "pods": int(counts), "cpu": cpu, "requests.cpu": cpu, "requests.memory": memory}
 
 
 def _is_overdue(pod: Object, now: float) -> bool:

@@ -30,12 +30,11 @@ class ClassPriorities:
         """Make the column again if classes were added or removed since."""
         if self._generation == snap.classes_generation:
             return
+        known = [snap.classes[number] for number in sorted(snap.classes)]
+        self._numbers = np.array([each.id for each in known], dtype=np.int64)
+        self._priorities = np.array([each.priority for each in known], dtype=np.int64)
         self.column = np.full(snap.class_capacity, _UNKNOWN, dtype=np.int64)
-        known = sorted(snap.classes)
-        for number in known:
-            self.column[snap.classes[number].index] = snap.classes[number].priority
-        self._numbers = np.array(known, dtype=np.int64)
-        self._priorities = self.column[[snap.classes[number].index for number in known]]
+        self.column[np.array([each.index for each in known], dtype=np.intp)] = self._priorities
         self._generation = snap.classes_generation
 
     def of_numbers(self, class_ids: arrays.Int32Array) -> arrays.Int64Array:

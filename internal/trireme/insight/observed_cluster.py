@@ -79,7 +79,7 @@ class ObservedCluster:
         if queued is not None:
             return queued.pod_group
         row = self.row_of(pod_namespace, pod_name)
-        return "" if row is None else _group_of_class(self.snap.classes[int(self.snap.pods.pod_class[row])])
+        return "" if row is None else self.snap.classes[int(self.snap.pods.pod_class[row])].pod_group_name
 
     def group_names(self) -> Iterator[str]:
         """The names of all groups of pods and groups of groups, also of those that are named and do not exist."""
@@ -88,7 +88,7 @@ class ObservedCluster:
                 yield each.metadata.name
                 yield each.spec.parent_composite_pod_group_name
         yield from (pod.pod_group for pod in self.queue.all())
-        yield from (_group_of_class(each) for each in self.snap.classes.values())
+        yield from (each.pod_group_name for each in self.snap.classes.values())
 
     def row_of(self, pod_namespace: str, pod_name: str, uid: str = "") -> int | None:
         """The row of the placed pod of this name, and with this UID unless that is empty; None: there is none."""
@@ -104,8 +104,3 @@ class ObservedCluster:
                 continue
             if self.snap.classes[int(table.pod_class[row])].namespace == pod_namespace:
                 return row
-
-
-def _group_of_class(of: classes.PodClass) -> str:
-    """The name of the group that pods of a class belong to; empty: they belong to none."""
-    return of.pod.spec.scheduling_group.pod_group_name

@@ -453,9 +453,7 @@ class Simulation:
             for each in self.snap.objects.all(kind):
                 groups.set_group(each, self._clock.time)
         members: Mapping[int, str] = {
-            number: each.pod.spec.scheduling_group.pod_group_name
-            for number, each in self.snap.classes.items()
-            if each.pod.spec.scheduling_group.pod_group_name
+            number: each.pod_group_name for number, each in self.snap.classes.items() if each.pod_group_name
         }
         if not members:
             return

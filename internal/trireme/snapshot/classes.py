@@ -22,7 +22,7 @@ class PodClass:
     """One class of pods: the fields that its pods share, as a pod, and what is computed of them once.
 
     `id` is its number, which no other class gets. `index` is its place in a snapshot's arrays over classes, which
-    another class gets when it is gone.
+    another class gets when it is gone. `pod_group_name` is empty for pods of no group.
     """
 
     __slots__ = (
@@ -38,6 +38,7 @@ class PodClass:
         "labels_projected",
         "namespace",
         "pod",
+        "pod_group_name",
         "priority",
         "resize_deferred",
     )
@@ -57,6 +58,7 @@ class PodClass:
         self.namespace = pod.metadata.namespace
         self.labels = dict(pod.metadata.labels)
         self.priority = pod.spec.priority
+        self.pod_group_name = pod.spec.scheduling_group.pod_group_name
         self.resize_deferred = resizes.is_deferred(pod.status)
         self.invalid: str | None = None
         try:

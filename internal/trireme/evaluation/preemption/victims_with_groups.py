@@ -70,6 +70,8 @@ class GroupMembership:
 
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self._generations = (-1, -1, -1)
+        # Whether any group is disrupted as a whole; else no class needs to be looked at for the groups around it.
+        self._has_whole_groups = False
         self.priority = np.zeros(0, dtype=np.int64)
         self.whole_group = np.zeros(0, dtype=np.int64)
         self.rank = np.zeros(0, dtype=np.int8)
@@ -89,23 +91,33 @@ class GroupMembership:
         generations = snap.classes_generation, snap.objects.last_change(_KIND), snap.objects.last_change(_COMPOSITE)
         if self._generations == generations:
             return
+        if self._generations[1:] != generations[1:]:
+            groups = itertools.chain(snap.objects.all(_KIND), snap.objects.all(_COMPOSITE))
+            self._has_whole_groups = any(map(_is_disrupted_as_a_whole, groups))
         self.priority = class_priorities.priorities_by_class(snap)
         self.whole_group = np.zeros(self.priority.shape, dtype=np.int64)
         self.rank = np.full(self.priority.shape, _POD, dtype=np.int8)
         self.has_groups = False
         numbers: dict[tuple[str, str, str], int] = {}
         for pod_class in snap.classes.values():
-            name = pod_class.pod.spec.scheduling_group.pod_group_name
+            name = pod_class.pod_group_name
             if not name:
                 continue
-            index = pod_class.index
             self.has_groups = True
+            if not self._has_whole_groups:
+                break
+            index = pod_class.index
             for kind, group in _groups_around(snap, pod_class.namespace, name):
-                if group.spec.disruption_mode.HasField("all"):
+                if _is_disrupted_as_a_whole(group):
                     key = kind, pod_class.namespace, group.metadata.name
                     self.whole_group[index] = numbers.setdefault(key, len(numbers) + 1)
                     self.rank[index] = _GROUP if kind == _KIND else _COMPOSITE_GROUP
         self._generations = generations
+
+
+def _is_disrupted_as_a_whole(group: group_ancestry.Group) -> bool:
+    """Whether all pods of the group are evicted together."""
+    return group.spec.disruption_mode.HasField("all")
 
 
 def _groups_around(snap: snapshot.Snapshot, namespace: str, name: str) -> Iterator[tuple[str, group_ancestry.Group]]:

@@ -133,9 +133,7 @@ def _group_document(key: tuple[str, str], group: Any, placed: int, queued: Mappi
 def _placed_by_group(snap: snapshot.Snapshot) -> "Counter[tuple[str, str]]":
     """How many pods of each group are on nodes, by namespace and name of the group."""
     of_class = {
-        each.index: (each.namespace, each.pod.spec.scheduling_group.pod_group_name)
-        for each in snap.classes.values()
-        if each.pod.spec.scheduling_group.pod_group_name
+        each.index: (each.namespace, each.pod_group_name) for each in snap.classes.values() if each.pod_group_name
     }
     out: Counter[tuple[str, str]] = Counter()
     if not of_class:

@@ -54,7 +54,7 @@ def claim_refusals(
     if not on.node_allocatable:
         return
     uid = pod_class.pod.metadata.uid
-    group = pod_class.pod.spec.scheduling_group.pod_group_name if on.group_claims else ""
+    group = pod_class.pod_group_name if on.group_claims else ""
     for claim in reversed(demand.claims):
         if not claim.status.HasField("allocation") or not node_allocatable.is_mapped(claim, demand.inventory):
             continue
