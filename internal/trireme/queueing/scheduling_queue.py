@@ -373,7 +373,8 @@ class SchedulingQueue:
         if not self._hints.registrations.matching_by_profile(event):
             return ()
         self._in_flight_events.append(InFlightEvent(event, old, new, audience))
-        self._requeuer.on_cluster_event(event, old, new, now, audience)
+        if self._unschedulable.group_count:
+            self._requeuer.on_cluster_event(event, old, new, now, audience)
         if self._groups is not None:
             self._groups.on_event(event, now)
         return self._calls.take_instructions()
