@@ -397,15 +397,20 @@ async def test_a_stream_that_ends_during_a_write_is_opened_again_at_once() -> No
     async with frontend(7) as front:
         stream = await front.in_step()
 
+        cancelled = asyncio.Event()
+
         async def hang(request: bytes) -> None:
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
 
         stream.write = hang  # type: ignore[method-assign]
         front.publish()
         await asyncio.sleep(0.1)
         stream.end()
         await asyncio.sleep(0.5)
-        assert len(front.streams) == 2
+        assert (len(front.streams), cancelled.is_set()) == (2, True)
 
 
 @on_virtual_time

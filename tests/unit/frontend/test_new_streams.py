@@ -166,7 +166,10 @@ async def test_a_replica_that_takes_decisions_gets_a_new_configuration_on_the_sa
         assert setting.link.statistics().full_syncs == 2
 
 
-async def test_an_acknowledgement_of_the_configuration_before_does_not_count() -> None:
+async def test_an_acknowledgement_of_the_configuration_before_does_not_count(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     async with running() as setting:
         setting.channel.most = 3
         stream = await setting.in_step()
@@ -179,6 +182,7 @@ async def test_an_acknowledgement_of_the_configuration_before_does_not_count() -
             assert not setting.link.in_step
         stream.proceed()
         await setting.in_step()
+    assert "the snapshot stream ended" not in caplog.text
 
 
 async def test_nothing_that_waits_is_written_to_a_stream_that_ends() -> None:

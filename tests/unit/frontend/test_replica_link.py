@@ -229,3 +229,18 @@ async def test_a_replica_that_has_acknowledged_everything_may_be_silent() -> Non
         setting.link.on_answer()
         setting.now += 100.0
         assert (setting.link.in_step, setting.link.silent_for) == (True, 0.0)
+
+
+async def test_a_replica_that_takes_long_to_read_all_of_the_cluster_has_time_for_what_changed_meanwhile() -> None:
+    async with running() as setting:
+        stream = await setting.opened.get()
+        while not setting.link.streaming:
+            await asyncio.sleep(0)
+        setting.link.publish(delta(1), 1)
+        setting.now += replica_link.SILENCE_SECONDS + 1.0
+        stream.acknowledge(0)
+        while not await setting.notified.get():
+            pass
+        assert (setting.link.in_step, setting.link.silent_for) == (True, 0.0)
+        setting.now += replica_link.SILENCE_SECONDS + 1.0
+        assert not setting.link.in_step
