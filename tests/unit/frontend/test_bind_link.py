@@ -261,3 +261,15 @@ async def test_a_failure_is_logged_again_once_the_leader_was_confirmed_meanwhile
             assert setting.link.fenced
     texts = [record.getMessage() for record in caplog.records if "does not take the epoch" in record.getMessage()]
     assert len(texts) == 2
+
+
+def test_the_same_failure_of_calls_is_logged_again_after_one_that_is_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    setting = Setting()
+    setting.link.fenced = True
+    for answered in (False, True, False):
+        setting.link.log_call_failure(OSError("reset"))
+        if answered:
+            setting.link.record_answer()
+    assert [record.getMessage() for record in caplog.records] == ["bind b:1: reset; it is called again"] * 2

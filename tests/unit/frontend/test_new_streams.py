@@ -237,3 +237,21 @@ async def test_only_changes_count_as_sent_and_full_syncs_do_not_pile_up(monkeypa
                 await asyncio.sleep(0)
         assert setting.opened.empty()
         assert setting.link.statistics().sent_bytes == len(delta(1))
+
+
+async def test_what_is_published_before_a_stream_is_in_its_full_sync() -> None:
+    setting = Setting()
+    setting.link.publish(delta(5), 5)
+    setting.source.chunks = [delta(5)]
+    task = asyncio.create_task(setting.link.run())
+    stream = await setting.opened.get()
+    stream.acknowledge(5)
+    while not setting.link.in_step:
+        await asyncio.sleep(0)
+    assert (len(stream.written), setting.link.statistics().acknowledged) == (2, 5)
+    stream.end()
+    while setting.link.streaming:
+        await asyncio.sleep(0)
+    assert setting.link.statistics().acknowledged == 0
+    task.cancel()
+    await asyncio.wait({task})

@@ -114,5 +114,5 @@ async def test_a_plugin_that_does_not_describe_itself_is_named_with_the_reason(
 
 async def test_a_handshake_with_what_is_no_address_calls_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_client.plugin_control, "get_plugin_info", None)
-    with pytest.raises(remote_client.HandshakeError, match="^plugin b at nonsense: address: 'nonsense' is neither"):
+    with pytest.raises(remote_client.HandshakeError, match=r"^plugin b at nonsense: address: 'nonsense' is neither"):
         await remote_client.handshake("b", "nonsense", deadline_seconds=0.0)
