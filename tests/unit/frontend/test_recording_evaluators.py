@@ -359,7 +359,7 @@ async def test_why_nodes_refuse_is_recorded_where_none_takes_the_pod(passes: boo
         index=index,
         capacity=(index == 0).astype(np.int32),
     )
-    recorder = Recorder(FilterAnswer(columns))
+    recorder = Recorder(FilterAnswer(columns=columns))
     await recorder.evaluators.filter(PROFILE, CLASS, 1, GENERATION)
     (decision,) = recorder.decisions()
     found = {each.status.plugin: each.nodes for each in decision.filter.refusals}
