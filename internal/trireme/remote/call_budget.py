@@ -28,8 +28,6 @@ class CallBudget:
 
     def admits(self) -> bool:
         """Whether a call may be made now; one that may not is counted."""
-        if not self._rate:
-            return True
         self._refill()
         if self._left >= self._rate * BURST_SECONDS / 2:
             self.exhausted = False

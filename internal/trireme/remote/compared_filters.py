@@ -2,7 +2,8 @@
 
 Also change: internal/trireme/remote/compared_scores.py (filter and score are alike here).
 
-Tests: tests/unit/remote/test_plugin_failures.py, tests/contract/test_plugin_shadow.py.
+Tests: tests/unit/remote/test_compared_plugins.py, tests/unit/remote/test_plugin_failures.py,
+tests/contract/test_plugin_shadow.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Statistics of one process's calls to remote plugins, as a message.
 
-Tests: tests/contract/test_plugin_client.py.
+Tests: tests/unit/remote/test_plugin_statistics.py, tests/contract/test_plugin_client.py.
 """
 
 from collections.abc import Mapping

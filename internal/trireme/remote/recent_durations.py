@@ -8,7 +8,7 @@ import collections
 # Calls that are remembered for an RPC, and how many must have ended before their 95th percentile means something.
 REMEMBERED = 200
 ENOUGH = 20
-# After how many calls the percentile is computed again.
+# After how many calls the percentile is computed again; at most ENOUGH.
 RECOMPUTE = 10
 
 
@@ -26,7 +26,7 @@ class RecentDurations:
         """Add the duration of a call that was answered."""
         self._durations.append(seconds)
         self._since += 1
-        if len(self._durations) >= ENOUGH and (self._p95 is None or self._since >= RECOMPUTE):
+        if len(self._durations) >= ENOUGH and self._since >= RECOMPUTE:
             self._since = 0
             self._p95 = sorted(self._durations)[len(self._durations) * 95 // 100]
 

@@ -2,7 +2,7 @@
 
 Also change: internal/trireme/remote/remote_plugins.py (in-tree answers, recorded ones and remote ones).
 
-Tests: tests/contract/test_recorded_dry_runs.py.
+Tests: tests/unit/remote/test_recorded_makers.py, tests/contract/test_recorded_dry_runs.py.
 """
 
 import contextlib

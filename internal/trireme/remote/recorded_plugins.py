@@ -46,7 +46,7 @@ class RemoteAnswers:
         """The decision that is made next. Raises: ValueError for answers that do not fit together."""
         for answers in (self._scores, self._dry_runs, self._verdicts, self._post_filters, self._reservations):
             answers.clear()
-        failed = decision.HasField("place") and decision.place.HasField("failure")
+        failed = decision.place.HasField("failure")
         self.failure = wire_status.from_message(decision.place.failure) if failed else None
         for answer in decision.remote.answers:
             self._add(answer, answer.pod_class or decision.pod_class)

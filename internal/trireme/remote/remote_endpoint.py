@@ -105,7 +105,7 @@ class Endpoint:
     @property
     def is_idle(self) -> bool:
         """Whether a call could be made at once."""
-        return not self.waiting and (self._turns is None or not self._turns.locked())
+        return self._turns is None or not self._turns.locked()
 
     async def retire(self) -> None:
         """Disconnect once the calls in flight have ended."""

@@ -6,7 +6,7 @@ ignored lets its step pass, and the plugin is called about the steps behind it.
 
 Also change: protos/trireme/v1/pod_groups.proto (the messages).
 
-Tests: tests/unit/remote/test_plugin_failures.py,
+Tests: tests/unit/remote/test_remote_queue.py, tests/unit/remote/test_plugin_failures.py,
 tests/contract/test_plugin_placement_feasible.py.
 """
 
@@ -98,7 +98,7 @@ class RemotePlacementFeasiblePlugin:
                 raise ValueError(f"statuses: has {len(response.statuses)} entries, and entry {at - 1} ends the trial")
             field = f"statuses[{at}]"
             answer = remote_response.read_status(message, self.name, field, _CODES, may_refuse=False)
-            if answer.code not in (status.Code.SUCCESS, status.Code.ERROR) and not answer.message:
+            if answer.code is not status.Code.SUCCESS and not answer.message:
                 raise ValueError(f"{field}.messages: a status {answer.code.label} needs one")
             answers.append(answer)
         ended = bool(answers) and answers[-1].code in _ENDS_TRIAL

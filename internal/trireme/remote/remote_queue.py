@@ -2,7 +2,8 @@
 
 Also change: protos/trireme/v1/queue.proto (the messages).
 
-Tests: tests/unit/remote/test_plugin_failures.py, tests/contract/test_plugin_sdk_queue.py.
+Tests: tests/unit/remote/test_remote_queue.py, tests/unit/remote/test_plugin_failures.py,
+tests/contract/test_plugin_sdk_queue.py.
 """
 
 from collections.abc import Sequence

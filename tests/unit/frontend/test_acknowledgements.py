@@ -18,7 +18,9 @@ CHUNKS = 3
 
 
 class Stream:
-    """One Sync call; the test plays the replica. gRPC's end of the call."""
+    """One Sync call; the test plays the replica. gRPC's end of the call. Each write takes `delay` seconds."""
+
+    delay = 0.0
 
     def __init__(self) -> None:
         self.received: list[snapshot_pb2.SyncRequest] = []
@@ -33,6 +35,7 @@ class Stream:
         )
 
     async def write(self, request: bytes) -> None:
+        await asyncio.sleep(self.delay)
         self.received.append(snapshot_pb2.SyncRequest.FromString(request))
 
     async def __aiter__(self) -> AsyncIterator[snapshot_pb2.SyncResponse]:
@@ -397,15 +400,20 @@ async def test_a_stream_that_ends_during_a_write_is_opened_again_at_once() -> No
     async with frontend(7) as front:
         stream = await front.in_step()
 
+        cancelled = asyncio.Event()
+
         async def hang(request: bytes) -> None:
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
 
         stream.write = hang  # type: ignore[method-assign]
         front.publish()
         await asyncio.sleep(0.1)
         stream.end()
         await asyncio.sleep(0.5)
-        assert len(front.streams) == 2
+        assert (len(front.streams), cancelled.is_set()) == (2, True)
 
 
 @on_virtual_time
@@ -423,4 +431,40 @@ async def test_a_replica_that_does_not_read_gets_another_stream_once_a_full_sync
         for _ in range(100):
             front.publish()
         await asyncio.sleep(replica_link.SILENCE_SECONDS)
+        assert len(front.streams) == 2
+
+
+@on_virtual_time
+async def test_a_backlog_is_no_reason_for_a_full_sync_that_is_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_link, "MAX_BACKLOG_BYTES", 0)
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        stream.delay = 2.5
+        front.publish()
+        await asyncio.sleep(3.0)
+        assert (len(front.streams), stream.received[-1].delta.to_generation) == (1, 8)
+
+
+@on_virtual_time
+async def test_the_time_to_acknowledge_all_of_the_cluster_begins_when_it_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Stream, "delay", replica_link.FULL_SYNC_SECONDS / 5)
+    async with frontend(7) as front:
+        await asyncio.sleep(1.4 * replica_link.FULL_SYNC_SECONDS)
+        assert len(front.streams) == 1
+        await asyncio.sleep(0.5 * replica_link.FULL_SYNC_SECONDS)
+        assert len(front.streams) == 2
+
+
+@on_virtual_time
+async def test_a_replica_that_never_acknowledges_a_new_configuration_gets_another_stream() -> None:
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        stream.acknowledge(7, takes_decisions=True)
+        await asyncio.sleep(1.0)
+        front.link.restart()
+        await asyncio.sleep(replica_link.FULL_SYNC_SECONDS - 1)
+        assert len(front.streams) == 1
+        await asyncio.sleep(2.0)
         assert len(front.streams) == 2

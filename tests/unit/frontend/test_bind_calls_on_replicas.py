@@ -11,15 +11,16 @@ from grpc import aio
 
 from tests.helpers.virtual_time import on_virtual_time
 from trireme.frontend.phase_clients import bind_phase_client
-from trireme.rpc import dialing
+from trireme.rpc import dialing, fencing
 from trireme.v1 import bind_phase_pb2, cycle_pb2
 
 Code = grpc.StatusCode
 SILENCE = "silence"
 
 
-def failed(code: grpc.StatusCode) -> aio.AioRpcError:
-    return aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), "it failed")
+def failed(code: grpc.StatusCode, reason: str = "") -> aio.AioRpcError:
+    trailing = aio.Metadata((fencing.REASON_METADATA, reason)) if reason else aio.Metadata()
+    return aio.AioRpcError(code, aio.Metadata(), trailing, "it failed")
 
 
 class Link:
@@ -243,3 +244,25 @@ async def test_a_replica_is_not_given_up_because_a_call_of_it_is_cancelled() -> 
     reading.cancel()
     await asyncio.wait({reading}, timeout=bind_phase_client.SILENCE_SECONDS)
     assert (reading.cancelled(), link.heard, link.in_flight) == (True, [], 0)
+
+
+@pytest.mark.parametrize("reason", [fencing.RefusalReason.CONFIG_MISMATCH, ""])
+@on_virtual_time
+async def test_a_replica_with_another_configuration_is_called_again_once_it_has_ours(reason: str) -> None:
+    client, links = client_of("a", "b")
+    called: list[str] = []
+
+    async def call(stub: Any) -> str:
+        called.append(stub)
+        if len(called) == 1:
+            raise failed(Code.FAILED_PRECONDITION, reason)
+        return f"by {stub}"
+
+    if reason:
+        assert await client._call_any_replica(call) == f"by {called[1]}"
+        assert [link.heard for link in links if link.name == called[0]] == [["stopped"]]
+        assert called[0] != called[1]
+    else:
+        with pytest.raises(aio.AioRpcError):
+            await client._call_any_replica(call)
+        assert [link.heard for link in links] == [[], []]

@@ -26,6 +26,8 @@ class Replica:
         self.fails_when_cancelled = False
         self.drain_ms = 0
         self.renewed = 0
+        #: Whether the next renewal opens another channel.
+        self.replaces = False
         self._state = grpc.ChannelConnectivity.READY
         self._changing = asyncio.Event()
 
@@ -36,7 +38,7 @@ class Replica:
 
     def renew(self) -> bool:
         self.renewed += 1
-        return False
+        return self.replaces
 
     def error_text(self, error: aio.AioRpcError) -> str:
         return error.code().name
@@ -234,3 +236,40 @@ async def test_a_call_that_fails_while_the_leader_ends_does_not_keep_it(confirme
     task.cancel()
     await asyncio.wait({task}, timeout=5.0)
     assert task.cancelled()
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+async def test_calls_go_over_another_channel_once_there_is_one(replaces: bool) -> None:
+    setting = Setting()
+    before = setting.link.stub
+    setting.replica.replaces = replaces
+    setting.link.renew()
+    assert (setting.link.stub is not before) is replaces
+
+
+@on_virtual_time
+async def test_a_failure_is_logged_again_once_the_leader_was_confirmed_meanwhile(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with announcing() as setting:
+        for _ in range(2):
+            setting.replica.failure = grpc.StatusCode.UNAVAILABLE
+            setting.link.announce_again()
+            await asyncio.sleep(60.0)
+            setting.replica.failure = None
+            await asyncio.sleep(60.0)
+            assert setting.link.fenced
+    texts = [record.getMessage() for record in caplog.records if "does not take the epoch" in record.getMessage()]
+    assert len(texts) == 2
+
+
+def test_the_same_failure_of_calls_is_logged_again_after_one_that_is_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    setting = Setting()
+    setting.link.fenced = True
+    for answered in (False, True, False):
+        setting.link.log_call_failure(OSError("reset"))
+        if answered:
+            setting.link.record_answer()
+    assert [record.getMessage() for record in caplog.records] == ["bind b:1: reset; it is called again"] * 2

@@ -419,3 +419,13 @@ async def test_a_streaming_call_waits_for_a_replica_that_knows_the_leader() -> N
     await asyncio.sleep(0.1)
     assert (running.done(), started) == (True, [(0, "a")])
     await binders.client.close()
+
+
+@on_virtual_time
+async def test_where_nobody_looks_addresses_up_those_that_are_set_are_all() -> None:
+    binders = Binders("a")
+    waiting = asyncio.create_task(binders.client.wait_until_announced(3600.0))
+    binders.links["a"].confirm()
+    await asyncio.sleep(0.1)
+    assert waiting.done()
+    await binders.client.close()

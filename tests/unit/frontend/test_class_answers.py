@@ -55,3 +55,18 @@ def test_answers_that_take_too_much_memory_are_forgotten(monkeypatch: pytest.Mon
     left = [number for number in range(64) if ("p", number) in answers]
     assert class_answers.MIN_CLASSES <= len(left) < 24
     assert left == list(range(64))[-len(left) :]
+
+
+def test_small_answers_are_not_forgotten_for_their_memory() -> None:
+    answers = class_answers.ClassAnswers()
+    for number in range(64):
+        answers.get_or_add(("p", number)).columns = _columns(1, 1)
+    assert [number for number in range(64) if ("p", number) in answers] == list(range(64))
+
+
+def test_the_answers_of_a_few_classes_stay_however_large_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_answers, "MAX_BYTES", 1)
+    answers = class_answers.ClassAnswers()
+    for number in range(64):
+        answers.get_or_add(("p", number)).columns = _columns(1, 500)
+    assert len([number for number in range(64) if ("p", number) in answers]) >= class_answers.MIN_CLASSES

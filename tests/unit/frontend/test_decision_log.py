@@ -156,7 +156,10 @@ def test_no_placement_is_no_decision() -> None:
     log = decision_log.DecisionLog(lambda: 1, lambda profile: True)
     log.wanted = lambda: True
     log.add_placed(("p", SMALL), 1, [])
+    log.wanted = lambda: False
+    log.add_placed(("p", SMALL), 1, [("u", 4)])
     assert not log.waiting
+    log.wanted = lambda: True
     log.add_placed(("p", SMALL), 1, [("u", 4)])
     (decision,) = taken(log)
     assert (list(decision.placed.uid), list(decision.placed.slot)) == (["u"], [4])
@@ -167,3 +170,10 @@ def test_answers_of_remote_plugins_are_wanted_for_recordings_of_profiles_with_so
     log = decision_log.DecisionLog(lambda: 1, lambda profile: remote)
     log.wanted = lambda: wanted
     assert log.wants_remote_answers("p") is (wanted and remote)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(3.0, 3_000_000), (0.0, 0), (-1.0, 0), (0.0000016, 2)])
+def test_durations_are_whole_microseconds(seconds: float, expected: int) -> None:
+    log = decision_log.DecisionLog(lambda: 1, lambda profile: True)
+    log.add(("p", SMALL), 1, decision_pb2.Decision(), seconds=seconds)
+    assert [each.duration_us for each in taken(log)] == [expected]

@@ -80,6 +80,7 @@ def test_null_lists_are_read_as_empty() -> None:
     """Go writes an empty list as null; who stumbles over it follows nobody."""
     nobody = endpoint_slices.ServiceReplicas([], [], listed=True, missing="none of its pods runs")
     assert _replicas([{"metadata": {}, "endpoints": None, "ports": None}]) == nobody
+    assert _replicas([_slice({"addresses": None})]) == nobody
 
 
 @pytest.mark.parametrize(

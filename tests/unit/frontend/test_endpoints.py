@@ -19,11 +19,12 @@ class Names:
 
     def __init__(self) -> None:
         self.hosts: Sequence[str] | None = None
+        self.failure: OSError = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 
     async def look_up(self, host: str, port: int, **_: Any) -> list[Any]:
         """As the loop's getaddrinfo."""
         if self.hosts is None:
-            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+            raise self.failure
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in self.hosts]
 
 
@@ -174,3 +175,19 @@ def test_each_name_is_looked_up() -> None:
 
     virtual_time.run(main)
     assert story[-1] == ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3"]
+
+
+def test_a_failure_that_the_system_has_no_text_for_is_known_by_its_own() -> None:
+    lookups: endpoints.Lookups = {}
+
+    async def main(_: Callable[[], float]) -> None:
+        names, loop, unused = Names(), asyncio.get_running_loop(), None
+        names.failure = OSError("no resolver")
+        loop.getaddrinfo = names.look_up  # type: ignore[method-assign]
+        following = endpoints.follow_endpoints(["dns:///n:2"], (), lambda _: None, unused, lookups=lookups)  # type: ignore[arg-type]
+        task = asyncio.create_task(following)
+        await asyncio.sleep(0.1)
+        task.cancel()
+
+    virtual_time.run(main)
+    assert lookups["dns:///n:2"].error() == "no resolver"

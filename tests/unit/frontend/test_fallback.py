@@ -212,3 +212,14 @@ async def test_a_fallback_that_is_ending_is_stopped_though_the_frontend_stops_me
     own.ending.set()
     await asyncio.wait({running})
     assert own.story == ["started", "stopped"]
+
+
+async def test_nothing_stands_in_while_a_configured_replica_answers() -> None:
+    """Even where none is waited for."""
+    phase, own = Phase(), Own()
+    standing_in = _fallback(phase, own, 0.0, lambda: 1.0)
+    standing_in.set_endpoints(["far:1"])
+    phase.answers = ["far:1"]
+    for _ in range(2):
+        await standing_in._start_or_stop_local_phases()
+    assert (standing_in.active, list(phase.endpoints), own.story) == (False, ["far:1"], [])

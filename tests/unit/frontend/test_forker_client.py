@@ -296,3 +296,15 @@ async def test_what_is_requested_while_the_forker_ends_is_lost() -> None:
                 await asyncio.sleep(0)
         other.client.signal("a", signal.SIGTERM)
         assert await other.client.until_ended("a") == 3
+
+
+async def test_a_child_has_a_process_once_it_listens() -> None:
+    async with forking() as other:
+        phase = local_phases.LocalPhase(other.client, "filter", 0, pathlib.Path("/run/filter-0.sock"), [])
+        await phase.request_start()
+        await other.report({"started": "filter-0", "pid": 11})
+        assert (phase.statistics().pid, phase.statistics().starts) == (0, 1)
+        starting = asyncio.create_task(phase.start())
+        await other.report(f"{forker_client.programs.LISTENING}unix:/run/filter-0.sock")
+        await starting
+        assert (phase.statistics().pid, phase.statistics().starts) == (11, 1)

@@ -1,5 +1,6 @@
 """InsightReplicas: which replica answers, what is an error of the request, and what its streams are sent."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -146,3 +147,18 @@ async def test_decisions_go_with_the_next_message_and_none_is_sent_for_nothing()
     assert (request.HasField("queue"), generation, bool(decisions)) == (True, 4, True)
     insight.publish_status(scheduler_status_pb2.SchedulerStatus(leader="l"), 5)
     assert (sent[1][0].queue.scheduler_status.leader, sent[1][1:]) == ("l", (5, b""))
+
+
+async def test_a_replica_of_insight_is_assumed_to_take_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those before its first acknowledgement would be in no recording."""
+    assumed: list[bool] = []
+
+    def make_link(*_: object, takes_decisions: bool) -> Any:
+        assumed.append(takes_decisions)
+        return SimpleNamespace(run=asyncio.Event().wait, close=asyncio.Event().wait)
+
+    monkeypatch.setattr("trireme.frontend.phase_clients.replica_link.ReplicaLink", make_link)
+    insight, _ = insight_of()
+    insight.replicas.set_endpoints(["i:1"])
+    await insight.replicas.supervisor.close()
+    assert assumed == [True]

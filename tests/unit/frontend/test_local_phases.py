@@ -293,3 +293,12 @@ async def test_a_phase_of_this_process_that_cannot_start_says_why(monkeypatch: p
     monkeypatch.setitem(sys.modules, phase_modules.PROCESSES["filter"], InTime("--x: no such flag"))
     with pytest.raises(forker_client.LocalPhaseError, match="filter-0 cannot be started: --x: no such flag"):
         await local_phases.InProcessPhase("filter", []).start()
+
+
+async def test_phases_of_which_there_are_none_are_kept_until_somebody_ends_them() -> None:
+    """The end of what keeps them would be taken for a failure."""
+    keeping = asyncio.create_task(local_phases.LocalPhases({}, {}).restart_ended(lambda: None))
+    await asyncio.wait({keeping}, timeout=0.05)
+    assert not keeping.done()
+    keeping.cancel()
+    await asyncio.wait({keeping})

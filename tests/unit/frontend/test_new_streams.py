@@ -166,7 +166,10 @@ async def test_a_replica_that_takes_decisions_gets_a_new_configuration_on_the_sa
         assert setting.link.statistics().full_syncs == 2
 
 
-async def test_an_acknowledgement_of_the_configuration_before_does_not_count() -> None:
+async def test_an_acknowledgement_of_the_configuration_before_does_not_count(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     async with running() as setting:
         setting.channel.most = 3
         stream = await setting.in_step()
@@ -179,6 +182,7 @@ async def test_an_acknowledgement_of_the_configuration_before_does_not_count() -
             assert not setting.link.in_step
         stream.proceed()
         await setting.in_step()
+    assert "the snapshot stream ended" not in caplog.text
 
 
 async def test_nothing_that_waits_is_written_to_a_stream_that_ends() -> None:
@@ -233,3 +237,21 @@ async def test_only_changes_count_as_sent_and_full_syncs_do_not_pile_up(monkeypa
                 await asyncio.sleep(0)
         assert setting.opened.empty()
         assert setting.link.statistics().sent_bytes == len(delta(1))
+
+
+async def test_what_is_published_before_a_stream_is_in_its_full_sync() -> None:
+    setting = Setting()
+    setting.link.publish(delta(5), 5)
+    setting.source.chunks = [delta(5)]
+    task = asyncio.create_task(setting.link.run())
+    stream = await setting.opened.get()
+    stream.acknowledge(5)
+    while not setting.link.in_step:
+        await asyncio.sleep(0)
+    assert (len(stream.written), setting.link.statistics().acknowledged) == (2, 5)
+    stream.end()
+    while setting.link.streaming:
+        await asyncio.sleep(0)
+    assert setting.link.statistics().acknowledged == 0
+    task.cancel()
+    await asyncio.wait({task})

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from trireme.framework import status
@@ -21,6 +22,7 @@ from trireme.v1 import (
     score_phase_pb2,
     snapshot_pb2,
 )
+from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
@@ -32,7 +34,7 @@ CYCLE = cycle_pb2.Cycle(profile=PROFILE, pod_class=CLASS, generation=GENERATION)
 class Recorder:
     """Evaluators that give `answer` to each call, and what is recorded of it."""
 
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, answer: Any, *, filters_remotely: bool = False) -> None:
         recorder = self
         self.answer = answer
 
@@ -46,7 +48,7 @@ class Recorder:
         self.log = decision_log.DecisionLog(lambda: GENERATION, lambda profile: True)
         self.log.wanted = lambda: True
         self.evaluators = recording_evaluators.RecordingEvaluators(
-            cast("ports.Evaluators", Evaluators()), self.log, lambda: 0.0
+            cast("ports.Evaluators", Evaluators()), self.log, lambda: 0.0, lambda profile: filters_remotely
         )
 
     def decisions(self) -> list[decision_pb2.Decision]:
@@ -315,7 +317,8 @@ async def test_columns_are_recorded_unless_they_are_those_of_the_last_answer_abo
     """A recording would have them twice, or a replay none."""
     recorder = Recorder(FilterAnswer())
     last = await recorder.evaluators.filter(PROFILE, CLASS, 1, GENERATION)
-    filtered = last if again else FilterAnswer()
+    constraints = [filter_phase_pb2.DomainConstraint()]
+    filtered = last if again else FilterAnswer(constraints=constraints)
     response = filter_phase_pb2.RunPostFilterResponse()
     recorder.answer = response
     await recorder.evaluators.run_post_filter(PROFILE, class_id, GENERATION + 1, [_POD], filtered)
@@ -326,6 +329,7 @@ async def test_columns_are_recorded_unless_they_are_those_of_the_last_answer_abo
     assert refused.post_filter.HasField("columns") is not is_last
     assert refused.generation == (GENERATION if is_last else GENERATION + 1)
     assert placed.place.HasField("capacities") is not is_last
+    assert list(placed.place.constraints) == ([] if again else constraints)
 
 
 async def test_the_columns_of_classes_in_turn_are_known_afterwards() -> None:
@@ -335,3 +339,28 @@ async def test_the_columns_of_classes_in_turn_are_known_afterwards() -> None:
     recorder.answer = PlaceAnswer()
     await recorder.evaluators.place(PROFILE, 5, 1, answers[1][0])
     assert not recorder.decisions()[-1].place.HasField("capacities")
+
+
+@pytest.mark.parametrize("remotely", [False, True])
+async def test_all_verdicts_are_recorded_where_services_filter(remotely: bool) -> None:
+    recorder = Recorder(FilterAnswer(), filters_remotely=remotely)
+    await recorder.evaluators.filter(PROFILE, CLASS, 1, GENERATION)
+    (decision,) = recorder.decisions()
+    assert decision.filter.HasField("columns") is remotely
+
+
+@pytest.mark.parametrize("passes", [False, True])
+async def test_why_nodes_refuse_is_recorded_where_none_takes_the_pod(passes: bool) -> None:
+    index = np.array([0 if passes else 1, 1, 2, 2, 2], dtype=np.int16)
+    columns = node_columns.NodeColumns(
+        generation=GENERATION,
+        size=5,
+        statuses=(status.unschedulable("Fit", "full"), status.unschedulable("Far", "no")),
+        index=index,
+        capacity=(index == 0).astype(np.int32),
+    )
+    recorder = Recorder(FilterAnswer(columns=columns))
+    await recorder.evaluators.filter(PROFILE, CLASS, 1, GENERATION)
+    (decision,) = recorder.decisions()
+    found = {each.status.plugin: each.nodes for each in decision.filter.refusals}
+    assert found == ({} if passes else {"Fit": 2, "Far": 3})

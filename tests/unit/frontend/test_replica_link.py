@@ -136,8 +136,9 @@ async def test_an_answer_is_not_notified_before_the_full_sync_is_acknowledged() 
         assert setting.notified.empty()
 
 
-async def test_an_acknowledgement_in_time_is_not_notified() -> None:
+async def test_an_acknowledgement_in_time_is_not_notified(caplog: pytest.LogCaptureFixture) -> None:
     """There is one for each batch of deltas: the scheduler would look for work each time."""
+    caplog.set_level(logging.INFO)
     async with running() as setting:
         stream = await setting.in_step()
         for generation in (1, 2):
@@ -147,6 +148,7 @@ async def test_an_acknowledgement_in_time_is_not_notified() -> None:
             while setting.link.statistics().acknowledged < generation:
                 await asyncio.sleep(0)
         assert setting.notified.empty()
+    assert caplog.text.count("in step at generation") == 1
 
 
 async def test_a_link_remembers_the_capacities_of_the_classes_used_last() -> None:
@@ -229,3 +231,24 @@ async def test_a_replica_that_has_acknowledged_everything_may_be_silent() -> Non
         setting.link.on_answer()
         setting.now += 100.0
         assert (setting.link.in_step, setting.link.silent_for) == (True, 0.0)
+
+
+async def test_a_replica_that_takes_long_to_read_all_of_the_cluster_has_time_for_what_changed_meanwhile() -> None:
+    async with running() as setting:
+        stream = await setting.opened.get()
+        while not setting.link.streaming:
+            await asyncio.sleep(0)
+        setting.link.publish(delta(1), 1)
+        setting.now += replica_link.SILENCE_SECONDS + 1.0
+        stream.acknowledge(0)
+        while not await setting.notified.get():
+            pass
+        assert (setting.link.in_step, setting.link.silent_for) == (True, 0.0)
+        setting.now += replica_link.SILENCE_SECONDS + 1.0
+        assert not setting.link.in_step
+
+
+def test_a_link_without_a_stream_has_nothing_to_begin_anew() -> None:
+    setting = Setting()
+    setting.link.restart()
+    assert setting.notified.empty()

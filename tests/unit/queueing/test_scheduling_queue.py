@@ -411,3 +411,16 @@ def test_a_pod_waits_since_its_creation_unless_it_runs(created: bool, resizes: b
     parsed = parsed._replace(created=1000 if created else 0, node_name="n" if resizes else "")
     waiting = QueuedPodInfo(record("p")._replace(pod=PendingPod(parsed, 1, 1)), T0)
     assert waiting.waiting_since(lambda moment: moment + 7) == {"creation": 1000, "queued": T0 + 7}[expected]
+
+
+def test_without_early_pops_a_gate_is_checked_after_the_back_off_and_not_before() -> None:
+    closed: dict[str, str] = {}
+    q = parked(pre_enqueue=gate_of(closed), policy=exact())
+    closed["p"] = "Gates"
+    q.on_event(NODE_ADD, None, "node", T0 + 0.5)
+    assert place(q, "p") is BackOff
+    q.add(record("late", 2), T0)
+    fail(q, T0, "Fit")
+    closed["late"] = "Gates"
+    q.on_event(NODE_ADD, None, "node", T0 + 9)
+    assert place(q, "late") is Gated

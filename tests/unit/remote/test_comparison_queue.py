@@ -81,3 +81,10 @@ async def test_nothing_is_compared_after_closing() -> None:
     comparisons.queue.close()
     await comparisons.finish()
     assert comparisons.done == []
+
+
+async def test_a_queue_that_nobody_used_closes() -> None:
+    comparisons = Comparisons()
+    comparisons.queue.close()
+    await comparisons.finish()
+    assert comparisons.done == []

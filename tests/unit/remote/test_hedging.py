@@ -16,13 +16,15 @@ _FIRST, _SECOND = "127.0.0.1:1", "127.0.0.1:2"
 class Replicas:
     """Two replicas that take ten milliseconds each, and how long a call to them takes."""
 
-    def __init__(self, clock: Callable[[], float], monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, clock: Callable[[], float], monkeypatch: pytest.MonkeyPatch, *, hedging: bool = True) -> None:
         info = plugin_pb2.PluginInfo(name="R", idempotent=True)
         config = snapshot_pb2.RemotePlugin(
-            name="R", endpoints=[_FIRST, _SECOND], deadline_ms=10_000, hedging=True, info=info
+            name="R", endpoints=[_FIRST, _SECOND], deadline_ms=10_000, hedging=hedging, info=info
         )
         self._clock = clock
         self._hanging = ""
+        #: The endpoint of each call, and how long it may take.
+        self.calls: list[tuple[str, float]] = []
         self.connection = remote_connection.PluginConnection(config, clock)
         monkeypatch.setattr(self.connection, "_call", self._call)
 
@@ -34,6 +36,7 @@ class Replicas:
         seconds: float,
     ) -> bytes:
         """One call to one replica."""
+        self.calls.append((endpoint.target, seconds))
         await asyncio.sleep(seconds if endpoint.target == self._hanging else 0.01)
         return b""
 
@@ -189,3 +192,51 @@ def test_most_calls_take_less_than_the_delay() -> None:
     for number in range(recent_durations.REMEMBERED):
         recent.add(float(number))
     assert recent.p95 == recent_durations.REMEMBERED * 0.95
+
+
+@pytest.mark.parametrize("hedges", [True, False])
+def test_a_second_call_has_the_time_that_is_left_and_is_made_only_if_that_is_allowed(
+    monkeypatch: pytest.MonkeyPatch, hedges: bool
+) -> None:
+    async def main(clock: Callable[[], float]) -> None:
+        replicas = Replicas(clock, monkeypatch, hedging=hedges)
+        await replicas.warm_up_then_hang()
+        replicas.calls.clear()
+        duration = await replicas.call()
+        if hedges:
+            assert replicas.calls == [(_FIRST, 10.0), (_SECOND, pytest.approx(9.99))]
+            assert duration == pytest.approx(0.02)
+        else:
+            assert replicas.calls == [(_FIRST, 10.0)]
+            assert (duration, replicas.connection.statistics().hedged) == (10.0, 0)
+        await replicas.connection.close()
+
+    virtual_time.run(main)
+
+
+async def test_the_call_that_lost_has_ended_by_the_time_of_the_answer() -> None:
+    """What it holds is free again: its turn at the endpoint above all."""
+    ended = asyncio.Event()
+
+    async def slow() -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.set()
+        raise AssertionError("it is cancelled")
+
+    async def fast() -> str:
+        return "fast"
+
+    assert await hedging.first_answer(slow(), 0.0, fast) == "fast"
+    assert ended.is_set()
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_each_endpoint_has_to_be_one(number: int) -> None:
+    targets = [_FIRST, _SECOND]
+    targets[number] = "nonsense"
+    config = snapshot_pb2.RemotePlugin(name="R", endpoints=targets, deadline_ms=10)
+    with pytest.raises(ValueError, match="plugin R: endpoints: 'nonsense' is neither"):
+        remote_connection.PluginConnection(config)

@@ -190,3 +190,17 @@ async def test_nothing_of_the_decision_before_is_left() -> None:
     ):
         with pytest.raises(recorded_plugins.MissingAnswerError):
             ask()
+
+
+def test_verdicts_are_taken_of_these_plugins_alone_each_for_its_class() -> None:
+    def nodes(plugin: str, pod_class: int = 0) -> remote_answer_pb2.RemoteAnswer:
+        out = remote_answer_pb2.RemoteAnswer(plugin=plugin, pod_class=pod_class)
+        out.nodes.SetInParent()
+        return out
+
+    decision = decision_pb2.Decision(pod_class=1)
+    decision.remote.answers.extend([nodes("Far"), nodes("Far", 2), nodes("Other"), dry_runs((0, [], [], 0))])
+    answers = recorded_plugins.RemoteAnswers()
+    answers.take_verdicts(decision, ["Far"], np.zeros(3, dtype=np.bool_))
+    known = [(name, number) for name in ("Far", "Other") for number in (1, 2) if answers.verdicts_of(name, number)]
+    assert known == [("Far", 1), ("Far", 2)]

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import grpc
 import pytest
+from google.protobuf import message
+from grpc import aio
 
 from tests.helpers.called_plugin import HASH, CalledPlugin
 from trireme.plugin_api import interfaces, scorers
@@ -86,3 +89,30 @@ def test_a_plugin_gets_what_it_reads_of_a_pod_and_its_names_where_the_answer_is_
         {"app": "web"},
     )
     assert (cycle.state, cycle.HasField("pod")) == (b"of another", False)
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        (aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), "away"), "UNAVAILABLE: "),
+        (message.DecodeError("cut off"), "cut off"),
+        (None, "hosts a"),
+    ],
+)
+async def test_a_plugin_that_does_not_describe_itself_is_named_with_the_reason(
+    failure: Exception | None, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def request(*_: object) -> plugin_pb2.GetPluginInfoResponse:
+        if failure is not None:
+            raise failure
+        return described("a")
+
+    monkeypatch.setattr(remote_client.plugin_control, "get_plugin_info", request)
+    with pytest.raises(remote_client.HandshakeError, match=f"^plugin b at 127.0.0.1:1: {text}"):
+        await remote_client.handshake("b", "127.0.0.1:1", deadline_seconds=0.0)
+
+
+async def test_a_handshake_with_what_is_no_address_calls_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_client.plugin_control, "get_plugin_info", None)
+    with pytest.raises(remote_client.HandshakeError, match=r"^plugin b at nonsense: address: 'nonsense' is neither"):
+        await remote_client.handshake("b", "nonsense", deadline_seconds=0.0)

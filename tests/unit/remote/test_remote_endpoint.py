@@ -1,5 +1,6 @@
 """Endpoint: which targets there may be, and over which channel calls go."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -13,11 +14,18 @@ class Connection:
     def __init__(self) -> None:
         self.replaces = False
         self.channel = Channel(0)
+        self.heard: list[str] = []
 
     def renew(self) -> bool:
         if self.replaces:
             self.channel = Channel(self.channel.number + 1)
         return self.replaces
+
+    async def drain(self) -> None:
+        self.heard.append("drained")
+
+    async def close(self) -> None:
+        self.heard.append("closed")
 
 
 class Channel:
@@ -80,6 +88,7 @@ def test_calls_go_over_the_channel_that_there_is() -> None:
     assert connection.channel.made == ["/Filter", "stream /Filter"]
     endpoint.renew()
     assert endpoint.call("/Filter") == (0, "/Filter")
+    assert len(connection.channel.made) == 2
     connection.replaces = True
     endpoint.renew()
     channel: Any = endpoint.channel
@@ -104,3 +113,28 @@ def test_a_long_text_of_a_plugin_is_cut_to_one_line() -> None:
     assert remote_endpoint.one_line(" a\n  b ") == "a b"
     assert remote_endpoint.one_line("x" * most) == "x" * most
     assert remote_endpoint.one_line("x" * (most + 1)) == "x" * (most - 1) + "\N{HORIZONTAL ELLIPSIS}"
+
+
+@pytest.mark.parametrize(("retires", "heard"), [(True, ["drained", "closed"]), (False, ["closed"])])
+async def test_an_endpoint_that_is_gone_ends_its_calls_first_and_a_process_that_ends_does_not(
+    retires: bool, heard: list[str]
+) -> None:
+    dialer: Any = Dialer()
+    endpoint = remote_endpoint.Endpoint("a:1", dialer, 0)
+    await (endpoint.retire() if retires else endpoint.close())
+    assert dialer.connection.heard == heard
+
+
+async def test_an_endpoint_whose_next_turn_is_taken_is_not_idle() -> None:
+    dialer: Any = Dialer()
+    endpoint = remote_endpoint.Endpoint("a:1", dialer, 1)
+    idle: list[bool] = []
+
+    async def take_turn() -> None:
+        async with endpoint.turn():
+            await asyncio.sleep(0)
+            idle.append(endpoint.is_idle)
+        idle.append(endpoint.is_idle)
+
+    await asyncio.gather(*(take_turn() for _ in range(3)))
+    assert idle == [False, False, False, False, False, True]

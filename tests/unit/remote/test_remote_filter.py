@@ -273,3 +273,24 @@ async def test_dry_runs_and_what_they_read_are_recorded() -> None:
         ("Quota", 1, "nodes"),
     ]
     assert [run.status for run in answers[0].dry_runs.runs] == [0, 1, 0]
+
+
+async def test_dry_runs_on_many_nodes_are_about_their_own_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one call of Filter could not have all of them."""
+    monkeypatch.setattr("trireme.remote.remote_request.NODES_PER_CALL", 1)
+    cluster = Cluster(CalledPlugin(FilterDryRun=answering("n0")), depends_on=plugin_pb2.DEPENDENCY_CLUSTER)
+    state = remote_filter.filter_state.RemoteFilterState(b"own")
+    assert await cluster.dry_runs(state, *RUNS) == [None, "full", None]
+
+
+@pytest.mark.parametrize("shares", [False, True])
+async def test_a_node_that_was_refused_passes_while_a_failure_is_ignored(shares: bool) -> None:
+    called = CalledPlugin(Filter=answering("n1"))
+    depends_on = plugin_pb2.DEPENDENCY_NODE if shares else plugin_pb2.DEPENDENCY_CLUSTER
+    cluster = Cluster(called, points=(FILTER,), ignore=True, depends_on=depends_on)
+    state = (await cluster.pre_filter()).state
+    assert await cluster.refusals(state) == [None, "full", None]
+    called.answers["Filter"] = AWAY
+    if not shares:  # else nothing is called about nodes that have not changed
+        assert await cluster.refusals(state) == [None] * 3
+        assert state.unanswered

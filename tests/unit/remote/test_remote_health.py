@@ -1,6 +1,8 @@
 """How calls of a plugin show whether it is healthy: which RPCs are not called, since when, and why."""
 
+import datetime
 import logging
+import re
 
 import pytest
 
@@ -27,6 +29,11 @@ def test_an_rpc_that_fails_is_not_called_and_the_others_are() -> None:
     assert isinstance(refused, str)
     assert refused.startswith("Score was not called: the circuit breaker of plugin Far is open since ")
     assert "the last 2 calls of Score failed" in refused
+    since, until = (
+        datetime.datetime.strptime(text, "%H:%M:%S")  # noqa: DTZ007  # only their distance counts
+        for text in re.findall(r"(?:since|until) (\d\d:\d\d:\d\d)", refused)
+    )
+    assert (until - since).seconds == 10
     assert refused.endswith("far:1: down")
     assert isinstance(health.admit("PreScore"), int)
     assert (health.answered, health.failed, health.not_called) == (0, 2, 1)
@@ -82,3 +89,16 @@ def test_that_a_plugin_fails_and_answers_again_is_logged_once_each(caplog: pytes
         "plugin Far: Score failed: down; it is called again",
         "plugin Far answers Score again",
     ]
+
+
+def test_a_probe_that_ends_without_a_result_leaves_its_place_to_the_next() -> None:
+    """A caller that has gone says nothing of the plugin, which would not be called again."""
+    clock = Clock(100.0)
+    health = _health(clock)
+    _fail(health, "Score", 2)
+    clock.now += 10.0
+    period = health.admit("Score")
+    assert isinstance(period, int)
+    assert isinstance(health.admit("Score"), str)
+    health.release("Score", period)
+    assert isinstance(health.admit("Score"), int)

@@ -76,16 +76,20 @@ async def test_the_plugin_gets_the_pods_names_whatever_it_reads_of_pods(refused:
     pod = core_pb2.Pod()
     pod.metadata.namespace, pod.metadata.name, pod.metadata.uid = "ns", "p", "uid-p"
     pre_filter = status.unschedulable("Affinity", "no such node") if refused else None
+    pod.status.nominated_node_name = "n1"
     cycle = cycle_pb2.Cycle(profile="p", pod_class=1, generation=4, state=b"another's", pod=pod)
     context: Any = SimpleNamespace(cycle=cycle, pre_filter=pre_filter)
     snap: Any = SimpleNamespace(classes={1: SimpleNamespace(pod=pod_of(labels={"app": "web"}))})
     columns = node_columns.NodeColumns(generation=4)
-    client = called.client(plugin_pb2.EXTENSION_POINT_POST_FILTER, pod_fields=["metadata.labels"])
+    client = called.client(
+        plugin_pb2.EXTENSION_POINT_POST_FILTER, pod_fields=["metadata.labels", "status.nominatedNodeName"]
+    )
     plugin = RemotePostFilterPlugin(client)
     found = await plugin.post_filter(context, snap, None if refused else columns)
     assert found is not None
     assert list(found.status.messages) == ["no"]
     (request,) = called.requests_of("PostFilter")
+    assert request.cycle.pod.status.nominated_node_name == "n1"
     metadata = request.cycle.pod.metadata
     assert (metadata.namespace, metadata.name, metadata.uid) == ("ns", "p", "uid-p")
     assert dict(metadata.labels) == {"app": "web"}

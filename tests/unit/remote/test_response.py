@@ -311,3 +311,14 @@ def test_scores_that_fit_are_taken(values: list[int], normalization: scorers.Nor
     answer = remote_response.read_score(scores(*values), "P", 2, normalization)
     assert isinstance(answer, np.ndarray)
     assert answer.tolist() == values
+
+
+@pytest.mark.parametrize(("index", "wrong"), [([1, 1], None), ([1, 2], 1), ([2, 0], 1), ([1, 3], None)])
+def test_a_status_of_success_is_no_refusal(index: list[int], wrong: int | None) -> None:
+    capacity = [0 if each else UNLIMITED for each in index]
+    response = columns(index, capacity, REFUSED, SUCCESS, OTHER)
+    if wrong is None:
+        assert remote_response.read_filter(response, "P", 2, NODE).index.tolist() == index
+    else:
+        with pytest.raises(ValueError, match=rf"columns.statuses\[{wrong}\]: nodes that pass have the index 0"):
+            remote_response.read_filter(response, "P", 2, NODE)

@@ -85,7 +85,7 @@ class BindLink:
 
     def record_answer(self) -> None:
         """Forget the last failure: a call was answered to its end."""
-        if self.fenced and self.last_error:
+        if self.fenced:
             self.last_error = ""
             self.failures.clear()
 

@@ -182,7 +182,7 @@ class ReplicaLink:
     @property
     def synced(self) -> bool:
         """It acknowledged the full sync of its stream, however far behind it is since."""
-        return self._streaming and self._synced
+        return self._synced
 
     @property
     def in_step(self) -> bool:
