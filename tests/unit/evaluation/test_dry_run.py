@@ -375,6 +375,27 @@ def test_a_group_that_is_disrupted_as_a_whole_goes_or_stays_on_all_of_its_nodes(
     assert sum(_check(_situation(1000 * part + number, groups=True)) for number in range(20)) >= 5
 
 
+def test_a_dry_run_ends_where_the_cluster_changes_while_a_service_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was tried is not the cluster any more."""
+    classes = {1: pod_of(), WANTED: pod_of()}
+    classes[WANTED].spec.priority = PRIORITY
+    nodes = ({"labels": {}, "allocatable": {"pods": "9"}},)
+    cluster = changed_clusters.Change(nodes, (1,), classes, ((1, 0, False),) * 3, (), frozenset(), ())
+    situation = Situation(cluster, (0, 0, 0), (), (), 3, frozenset())
+    assert _found(situation)[1] == {0: ("no",)}
+    dry_runs = Crowd.dry_runs
+
+    async def change(crowd: Crowd, *request: Any) -> interfaces.Verdicts:
+        snap = request[1]
+        generation = snap.generation
+        snap.apply(snapshot_pb2.Delta(from_generation=generation, to_generation=generation + 1, removed_pods=[0]))
+        return await dry_runs(crowd, *request)
+
+    monkeypatch.setattr(Crowd, "dry_runs", change)
+    with pytest.raises(snapshot.OutOfStepError):
+        _found(situation)
+
+
 @pytest.mark.parametrize("priority", [1, 9])
 def test_a_claim_of_one_pod_is_free_only_without_that_pod(priority: int) -> None:
     _check(_with_a_claim_of(priority))

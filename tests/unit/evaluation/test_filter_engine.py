@@ -1,5 +1,6 @@
 """FilterEngine with plugins that are fakes: what each request hands to them, and what it refuses."""
 
+import itertools
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,8 @@ from tests.helpers.fake_remote_filter import FakeRemoteFilter
 from tests.helpers.phase_calls import PROFILE
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import filter_engine, request_errors
-from trireme.evaluation.filtering import filter_chain, filter_evaluator
-from trireme.evaluation.preemption import post_filter_context
+from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
+from trireme.evaluation.preemption import post_filter_context, post_filter_results
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugins.node_resources_fit import args as fit_args
@@ -99,7 +100,7 @@ class Cluster:
         self.builder = SnapshotBuilder()
         for name in ("n0", "n1"):
             self.builder.set_node(name)
-        self.builder.add_class(SMALL, pod_of(requesting(cpu="1")))
+        self.builder.add_class(SMALL, pod_of(requesting(cpu="3")))
         self.builder.add_class(LARGE, pod_of(requesting(cpu="9")))
         self.post_filter, self.reserver = PostFilter(), Reserver()
         made: list[Any] = [node_resources_fit.NodeResourcesFitFilter(fit_args.Args()), *plugins]
@@ -210,6 +211,21 @@ async def test_post_filter_plugins_learn_why_the_pod_was_refused(pre_filter: sta
         assert (context.pod_class.id, context.seed, context.cycle.pod.metadata.uid) == (LARGE, 7, "me")
         assert context.cycle.pod.status.nominated_node_name == "n1"
     assert [context.list_candidates for context in cluster.post_filter.contexts] == [True, False, False]
+
+
+async def test_each_result_of_post_filter_says_how_long_it_took() -> None:
+    cluster, ticks = Cluster(), itertools.count()
+    chain = cluster.engine.profiles.chains[PROFILE]
+    columns = await cluster.engine.evaluate(cluster.cycle(LARGE))
+
+    async def refresh() -> class_verdicts.ClassVerdicts:
+        return columns
+
+    results = post_filter_results.PostFilterResults(
+        cluster.cycle(LARGE), chain, [cluster.post_filter], columns, refresh, cluster.builder.snap,
+        clock=lambda: next(ticks) / 2,
+    )  # fmt: skip
+    assert [each.duration_us async for each in results.results_after_filter([ME], REFUSED, None)] == [500_000]
 
 
 async def test_a_post_filter_that_answers_in_place_of_candidates_is_heard() -> None:

@@ -104,6 +104,36 @@ def test_the_first_pods_that_fit_where_they_are_nominated_are_all_that_go_there(
     assert case.following(first, *rest) == expected
 
 
+@settings(max_examples=60)
+@given(
+    cpus=st.lists(st.integers(0, 3), min_size=1, max_size=4),
+    only=st.none() | st.sets(st.integers(0, 3), min_size=1, max_size=3),
+    others=st.lists(st.integers(0, 3), max_size=5),
+    own=st.integers(0, 3),
+)
+def test_a_node_has_room_for_pods_beside_those_that_are_nominated_to_it(
+    cpus: list[int], only: set[int] | None, others: list[int], own: int
+) -> None:
+    """A pod that is nominated itself is not counted for itself."""
+    case = Nominated(cpus, only)
+    for number, slot in enumerate(others):
+        if slot < len(cpus):
+            case.nominate(f"other-{number}", OTHER, slot)
+    left_in = [slot for slot in range(len(cpus)) if only is None or slot in only]
+    room = [max(cpu - others.count(slot), 0) if slot in left_in else 0 for slot, cpu in enumerate(cpus)]
+    found = at_once.answer(case.evaluator.evaluate("p", case.builder.snap.classes[CLASS]))
+    assert found.capacity[: len(cpus)].tolist() == room
+    assert found.passing(len(cpus)).tolist() == [each > 0 for each in room]
+    if own < len(cpus):
+        case.nominate("a", CLASS, own)
+        found = at_once.answer(case.evaluator.evaluate("p", case.builder.snap.classes[CLASS]))
+        verdict = case.evaluator.own_nomination_verdict(case.cycle("a"), found)
+        assert (None if verdict is None else (verdict.slot, verdict.capacity, verdict.passes)) == (
+            (own, room[own], room[own] > 0) if own in left_in else None
+        )
+        assert found.capacity[own] == max(room[own] - 1, 0)
+
+
 def test_nobody_follows_where_a_pod_changes_other_nodes() -> None:
     """Two pods that keep apart in a zone each fit alone."""
     case = Nominated([2, 2], None, "InterPodAffinity")

@@ -56,8 +56,9 @@ async def test_a_pod_that_a_plugin_refuses_is_no_business_of_the_next_ones() -> 
         Reserver("B", calls, "q", state=b"b"),
         Reserver("C", calls),
     ]
-    kept, refused = await reserving.reserve(plugins, CYCLE, placements("p", "q"), ANY, ANY)
-    assert calls == [("A", ["p", "q"]), ("B", ["p", "q"]), ("C", ["p"])]
+    kept, refused, last = await reserving.reserve(plugins, CYCLE, placements("p", "q", "r"), ANY, ANY)
+    assert calls == [("A", ["p", "q", "r"]), ("B", ["p", "q", "r"]), ("C", ["p", "r"])]
+    assert last == kept
     assert (kept.status.code, len(kept.assumed)) == (SUCCESS, 3)
     states = bind_phase_pb2.PluginStates.FromString(kept.state)
     assert dict(states.plugin_states) == {"A": b"a", "B": b"b"}
