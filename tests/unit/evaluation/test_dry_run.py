@@ -10,7 +10,7 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,7 +19,14 @@ from tests.helpers import at_once, changed_clusters
 from tests.helpers.changed_clusters import WANTED
 from tests.helpers.fake_remote_filter import FakeRemoteFilter
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of
-from trireme.evaluation.filtering import dry_run_filter, filter_chain, filter_evaluator, nominated_pods
+from trireme.evaluation.filtering import (
+    class_verdicts,
+    dry_run_filter,
+    filter_chain,
+    filter_column,
+    filter_evaluator,
+    nominated_pods,
+)
 from trireme.evaluation.preemption import (
     async_dry_runs,
     disruption_budgets,
@@ -394,6 +401,37 @@ def test_a_dry_run_ends_where_the_cluster_changes_while_a_service_answers(monkey
     monkeypatch.setattr(Crowd, "dry_runs", change)
     with pytest.raises(snapshot.OutOfStepError):
         _found(situation)
+
+
+@pytest.mark.parametrize(
+    ("dependencies", "called", "apart"),
+    [
+        (["NODE"], [], False),
+        (["NODE_PODS"], ["0"], False),
+        (["CLUSTER", "NODE", "NODE_PODS"], ["0", "2"], True),
+    ],
+)
+def test_services_are_called_in_dry_runs_unless_they_look_at_nodes_alone(
+    dependencies: list[str], called: list[str], apart: bool
+) -> None:
+    """Or skip the class; where one looks at the cluster, nodes are not tried together."""
+    snap, columns = SnapshotBuilder().snap, class_verdicts.ClassVerdicts()
+    plugins: list[Any] = []
+    for number, each in enumerate(dependencies):
+        plugin: Any = Closed(frozenset())
+        plugin.name, plugin.depends_on = str(number), interfaces.Dependency[each]
+        plugins.append(plugin)
+        columns.plugins[plugin.name] = filter_column.FilterColumn(interfaces.PreFilterResult(), 0)
+    chain, unused = filter_chain.FilterChain(plugins), cast(Any, None)
+    found = async_dry_runs.async_dry_runs_of_class(chain, columns, unused, snap, unused)
+    assert sorted(found.names if found else ()) == called
+    assert (found is not None and found.slots_affect_each_other) is apart
+    for column in columns.plugins.values():
+        column.prefilter = interfaces.PreFilterResult(skip=True)
+    assert async_dry_runs.async_dry_runs_of_class(chain, columns, unused, snap, unused) is None
+    # PreFilter of one before has refused the class: these have not answered.
+    columns.plugins.clear()
+    assert async_dry_runs.async_dry_runs_of_class(chain, columns, unused, snap, unused) is None
 
 
 @pytest.mark.parametrize("priority", [1, 9])
