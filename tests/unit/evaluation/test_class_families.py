@@ -216,6 +216,17 @@ def test_a_class_fits_nowhere_where_its_family_is_refused_everywhere(cluster: Cl
     assert _admitted(cluster, second) == []
 
 
+def test_a_class_that_names_its_nodes_fits_only_where_there_is_room(cluster: Cluster) -> None:
+    """For as many pods as each node may have, too; and for another that differs in the nodes that it names alone."""
+    cluster.place(pod({"app": "x"}, requests={"cpu": "4"}), "n1")
+    cluster.add_node(node("n2", {HOST: "n2", ZONE: "z0"}, pods=1))
+    cluster.place(pod({"app": "x"}), "n2")
+    cluster.add_node(node("n3", {HOST: "n3", ZONE: "z1"}, taints=[("k", "", "NoSchedule")]))
+    daemons = [pod({"app": "a"}, affinity=to_nodes(*names)) for names in (["n0", "n1"], ["n1", "n2", "n4"], ["n3"])]
+    assert _admitted(cluster, *daemons[:2]) == [{"n0"}, {"n4"}]
+    assert _admitted(cluster, daemons[2]) == []
+
+
 def test_a_class_that_names_many_nodes_is_filtered_as_any_other() -> None:
     """Though another, which differs in the nodes that it names alone, named few."""
     names = [f"n{number}" for number in range(20)]
