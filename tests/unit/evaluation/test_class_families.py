@@ -175,13 +175,22 @@ def test_a_class_that_names_other_nodes_is_decided_as_if_it_were_the_first(data:
 def test_the_pods_of_a_daemon_set_are_asked_about_together(cluster: Cluster) -> None:
     """If this fails, a rollout calls each plugin for each node."""
     evaluator = cluster.filter._engine.evaluator
-    named = [(cluster.class_of(pod({"app": "a"}, affinity=to_nodes(f"n{number}"))), 1) for number in range(10)]
+    named = [
+        (
+            cluster.class_of(
+                pod({"app": "a"}, affinity=to_nodes(f"n{number}"), tolerations=[{"key": key, "operator": "Exists"}])
+            ),
+            1,
+        )
+        for number in range(5)
+        for key in "ab"
+    ]
     cluster.follow()
     plugin = evaluator._profiles[PROFILE].chain.demanding
     assert plugin is not None
     with mock.patch.object(plugin, "pre_filter", wraps=plugin.pre_filter) as pre_filter:
         assert len(cluster.ask_filter_classes(named).answers) == 10
-    assert pre_filter.call_count == 1
+    assert pre_filter.call_count == 2, "once for each DaemonSet"
 
 
 def _admitted(cluster: Cluster, *pods: Json) -> list[set[str]]:
