@@ -92,7 +92,7 @@ class ClassVerdicts:
     def forget_answered(self) -> None:
         """Number statuses anew where most that were in answers are no node's any more.
 
-        The answers up to this generation, whoever has them, are not patched any more: the next one is complete.
+        Answers up to this generation are not patched any more: the next one is complete, for each caller.
         """
         answered = len(self.answered_statuses)
         if answered > _MANY_ANSWERED and answered > 4 * np.unique(self.index).size:
