@@ -284,6 +284,38 @@ async def test_several_pods_have_results_where_each_follows_from_those_before(
     assert len(with_filter) == (0 if remote or nominated or number == SMALL else results)
 
 
+class Lonely:
+    """Refuses nodes without pods."""
+
+    name = "Lonely"
+    depends_on = interfaces.Dependency.NODE_PODS
+    reads: tuple[str, ...] = ()
+
+    def pre_filter(self, *_: object) -> interfaces.PreFilterResult:
+        return interfaces.PreFilterResult()
+
+    def filter(self, pod_class: object, snap: Any, state: object, slots: Any, table: Any) -> interfaces.Verdicts:
+        refusal = table.intern(status.unschedulable(self.name, "lonely"))
+        return interfaces.Verdicts(np.where(snap.pod_count(slots) > 0, 0, refusal).astype(np.int16))
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [pytest.param(SMALL, "no", id="passes"), pytest.param(LARGE, "Insufficient cpu", id="fits not")],
+)
+async def test_the_next_pod_learns_why_the_node_refuses_it_beside_the_one_before(number: int, expected: str) -> None:
+    """If it would not, the reason without that pod stays."""
+    cluster = Cluster(Lonely())
+    success = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+    cluster.post_filter.answer = filter_pb2.PostFilterResponse(status=success, nominated_node="n1")
+    preemptors = [filter_phase_pb2.Preemptor(pod=cycle_pb2.PodIdentity(uid=f"me-{each}")) for each in range(2)]
+    cluster.builder.set_node("n1", allocatable={"cpu": "8", "pods": "9"})
+    found = await cluster.engine.run_post_filter(cluster.cycle(number), REFUSED, None, preemptors)
+    first, second = found.results
+    assert not first.HasField("changed_slot")
+    assert (second.changed_slot, list(second.changed_status.messages)) == (1, [expected])
+
+
 @pytest.mark.parametrize("code", [status.Code.ERROR, status.Code.UNSCHEDULABLE])
 async def test_nobody_preempts_where_a_plugin_failed(code: status.Code) -> None:
     """On some node, or for the class as a whole."""

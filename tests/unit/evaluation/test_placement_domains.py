@@ -292,6 +292,20 @@ def test_pods_go_where_the_total_of_all_plugins_scores_is_highest(hard: bool) ->
     cluster.close()
 
 
+def test_the_last_node_that_is_open_is_chosen_without_a_score() -> None:
+    """As kube-scheduler chooses it; of two both are scored."""
+    cluster = domain_cluster.Cluster()
+    for node in _zones(3, 1):
+        cluster.add_node(node)
+    pod = domain_cluster.pod(OWN, affinity=domain_cluster.affinity((), [domain_cluster.term(HOST, OWN)]))
+    class_id = cluster.class_of(pod)
+    answer = cluster.ask_filter(class_id, 3)
+    columns, stated = node_columns.from_message(answer.columns), domain_constraints.from_messages(answer.constraints)
+    batch = cluster._run(cluster.score._engine.place(cluster._cycle(class_id), 3, columns, stated))
+    cluster.close()
+    assert [total > 0 for total in batch.totals] == [True, True, False]
+
+
 def test_another_class_sees_what_a_batch_changed() -> None:
     """A class that is kept away by pods placed a moment ago must not be told what was true before."""
     cluster = domain_cluster.Cluster()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.helpers.snapshot_views import node_of
 from trireme.cache import class_registry, cluster_cache, pod_projection
+from trireme.evaluation import class_priorities
 from trireme.evaluation.preemption import (
     candidate_selection,
     disruption_budgets,
@@ -196,6 +197,17 @@ def test_only_what_is_not_known_is_tried_again(own: int) -> None:
     assert runs.made == [[0, 1, 2], [*again, 3, 4, 5], *([again] if again else [])]
     assert set(cache.results) == {0, 1, 2, 3, 4} - {own}
     assert pending[5] == 7
+
+
+def test_memory_of_columns_of_classes_is_counted() -> None:
+    pods = Pods()
+    pods.add("p", priority=3)
+    snap = pods.synced()
+    priorities = class_priorities.class_priorities_of(snap)
+    size, known = snap.class_capacity, len(snap.classes)
+    assert priorities.nbytes == 8 * (size + 2 * known)
+    membership = victims_with_groups.group_membership_of(snap)
+    assert membership.nbytes == (8 + 8 + 1) * size
 
 
 def test_what_dry_runs_found_holds_until_the_node_or_what_plugins_read_changes() -> None:
