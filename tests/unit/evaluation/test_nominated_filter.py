@@ -134,6 +134,34 @@ def test_a_node_has_room_for_pods_beside_those_that_are_nominated_to_it(
         assert found.capacity[own] == max(room[own] - 1, 0)
 
 
+def test_a_node_that_no_pod_is_nominated_to_any_more_has_room_again() -> None:
+    """Wherever the pod waits instead, or if it is gone, or its node."""
+    case = Nominated([1, 1, 1])
+
+    def passing() -> list[bool]:
+        found = at_once.answer(case.evaluator.evaluate("p", case.builder.snap.classes[CLASS]))
+        return found.passing(case.builder.snap.nodes.size).tolist()
+
+    assert passing() == [True, True, True]
+    case.nominate("o", OTHER, 0)
+    assert passing() == [False, True, True]
+    case.nominate("o", OTHER, 2)
+    assert passing() == [True, True, False]
+    case.builder.apply(removed_nominations=["o"])
+    assert passing() == [True, True, True]
+    case.nominate("o", OTHER, 1)
+    case.builder.place(OTHER, "n1")
+    assert passing() == [True, False, True]
+    case.builder.apply(removed_nominations=["o"])
+    assert passing() == [True, False, True]
+    case.nominate("o", OTHER, 2)
+    assert passing() == [True, False, False]
+    case.builder.remove_node("n2")
+    assert passing()[:2] == [True, False]
+    case.builder.set_node("n2", allocatable={"cpu": "2", "pods": "9"})
+    assert passing() == [True, False, True]
+
+
 def test_nobody_follows_where_a_pod_changes_other_nodes() -> None:
     """Two pods that keep apart in a zone each fit alone."""
     case = Nominated([2, 2], None, "InterPodAffinity")
