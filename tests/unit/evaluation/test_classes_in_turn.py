@@ -224,6 +224,21 @@ def test_the_call_ends_where_a_node_that_holds_the_highest_score_may_be_full(zon
         cluster.close()
 
 
+def test_pods_with_one_node_may_fill_one_that_holds_the_highest_score() -> None:
+    """Two nodes are preferred, and two pods come: these would leave none. With one more node it is certain."""
+    fond = pod({"app": "fond"}, affinity=PREFERS_ZONE_0)
+    only = pod({"app": "only"}, nodeSelector={HOST: "n0"})
+    for preferred, classes in ((2, 1), (3, 2)):
+        nodes = [
+            node(f"n{number}", {HOST: f"n{number}", ZONE: "z0" if number < preferred else "z1"}) for number in range(5)
+        ]
+        cluster = cluster_of(nodes)
+        try:
+            assert len(cluster.schedule_in_turn([(only, 1), (fond, 1)])) == classes
+        finally:
+            cluster.close()
+
+
 def test_where_one_node_takes_a_class_nothing_is_scored(cluster: Cluster) -> None:
     """Pods of a DaemonSet are placed with others; metrics count no scores, as kube-scheduler makes none."""
     plain = pod({"app": "a"})

@@ -284,6 +284,22 @@ async def test_several_pods_have_results_where_each_follows_from_those_before(
     assert len(with_filter) == (0 if remote or nominated or number == SMALL else results)
 
 
+async def test_a_class_for_which_a_plugin_fails_on_some_node_is_not_placed_with_others() -> None:
+    cluster = Cluster()
+    plugin: Any = cluster.engine.profiles.chains[PROFILE].plugins[0]
+    # Without plugins at Reserve, which have each class placed by itself.
+    engine = filter_engine.FilterEngine(
+        cluster.builder.snap, filter_engine.FilterProfiles(cluster.engine.profiles.chains)
+    )
+    wanted = [filter_phase_pb2.ClassToFilter(pod_class=SMALL, count=1)]
+    assert len(await engine.filter_classes(cluster.cycle(), wanted)) == 1
+    plugin.filter = lambda pod_class, snap, state, slots, table: interfaces.Verdicts(
+        np.array([0, table.intern(status.error("P", "broken"))], dtype=np.int16)[slots]
+    )
+    engine.evaluator.drop_all()
+    assert len(await engine.filter_classes(cluster.cycle(), wanted)) == 0
+
+
 class Lonely:
     """Refuses nodes without pods."""
 

@@ -141,6 +141,27 @@ def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(isolated: bool, passe
     assert bool(said.index[0] == interfaces.PASSES) is passes
 
 
+def test_a_node_refuses_in_a_dry_run_what_it_refuses_after_others_came_and_went() -> None:
+    """They took more slots than there was room for, and nothing about this one has changed."""
+    builder = SnapshotBuilder()
+    builder.set_node("n0", taints=[("k", "", "NoSchedule")])
+    builder.add_class(PREEMPTOR, pod_of())
+    plugin: Any = filter_plugins.make_filter_plugin("TaintToleration", b"{}", {})
+    chain, snap = filter_chain.FilterChain([plugin]), builder.snap
+    evaluator = filter_evaluator.FilterEvaluator(snap, {"p": chain})
+    at_once.answer(evaluator.evaluate("p", snap.classes[PREEMPTOR]))
+    names = [f"m{number}" for number in range(3 * snap.nodes.capacity)]
+    for name in names:
+        builder.set_node(name)
+    for name in names:
+        builder.remove_node(name)
+    kept = at_once.answer(evaluator.evaluate("p", snap.classes[PREEMPTOR]))
+    nominees = nominated_pods.nominees_of_at_least(snap, 0)
+    dry_run = dry_run_filter.DryRunFilter(chain, kept, snap.classes[PREEMPTOR], snap, nominees)
+    with overlay.SnapshotOverlay(snap, overlay.Semantics.DRY_RUN) as over:
+        assert dry_run.filter(np.array([0]), over).index.tolist() != [interfaces.PASSES]
+
+
 class Batched:
     """A plugin that wants one pod at a time."""
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.helpers import at_once
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import plugin_timer
-from trireme.evaluation.filtering import filter_chain, filter_evaluator, nominated_pods
+from trireme.evaluation.filtering import filter_chain, filter_evaluator, nominated_filter, nominated_pods
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_plugins
@@ -160,6 +160,11 @@ def test_a_node_that_no_pod_is_nominated_to_any_more_has_room_again() -> None:
     assert passing()[:2] == [True, False]
     case.builder.set_node("n2", allocatable={"cpu": "2", "pods": "9"})
     assert passing() == [True, False, True]
+
+
+@pytest.mark.parametrize(("index", "capacity", "passes"), [(0, 1, True), (0, 0, False), (3, 1, False)])
+def test_a_pod_may_run_where_nothing_refuses_it_and_there_is_room(index: int, capacity: int, passes: bool) -> None:
+    assert nominated_filter.SlotVerdict(0, index, capacity).passes is passes
 
 
 def test_nobody_follows_where_a_pod_changes_other_nodes() -> None:

@@ -359,6 +359,22 @@ def test_a_preemptor_has_its_names_and_nomination_in_the_cycle() -> None:
     assert cycle.pod == core_pb2.Pod(metadata={"name": "another"})
 
 
+def test_a_node_refuses_the_pod_by_its_own_status_or_by_that_of_pre_filter() -> None:
+    """Preemption may help where that is not for good."""
+    later, never = status.unschedulable("P", "later"), status.unresolvable("P", "never")
+    unused: Any = None
+    of_pod = cycle_pb2.Cycle(), unused, unused, unused, unused
+    by_node = post_filter_context.PostFilterContext(*of_pod, (later, never), np.array([0, 1, 2, 1]), None)
+    assert [by_node.status_at(slot) for slot in range(5)] == [None, later, never, later, None]
+    assert by_node.slots_where_preemption_may_help(np.array([0, 1, 2, 3, 4])).tolist() == [1, 3]
+    for refusal, slots in ((later, [0, 4]), (never, [])):
+        everywhere = post_filter_context.PostFilterContext(*of_pod, (), None, refusal)
+        assert [everywhere.status_at(slot) for slot in (0, 7)] == [refusal] * 2
+        assert everywhere.slots_where_preemption_may_help(np.array([0, 4])).tolist() == slots
+    nowhere = post_filter_context.PostFilterContext(*of_pod, (), None, None)
+    assert nowhere.slots_where_preemption_may_help(np.array([0, 4])).tolist() == []
+
+
 class PostFilter:
     """A plugin that answers this."""
 
