@@ -124,7 +124,6 @@ class ColumnCache(Generic[ColumnsT]):
         self._families.clear()
         self._last_of_family.clear()
         self._sizes.clear()
-        self._used.clear()
         self._measured = self._measure_at = self._look_at = 0
 
     def _remove(self, key: _Key) -> None:

@@ -155,8 +155,8 @@ class ScoreEngine:
             return None
         totals = np.zeros(slots.shape[0], dtype=np.int64)
         for name, weight in self.profiles.chains[cycle.profile].weights.items():
-            column = cached.plugins.get(name)
-            if column is None or column.silent:
+            column = cached.plugins[name]
+            if column.silent:
                 continue
             raw = self._raw_scores_of_plugin(cycle.profile, pod_class, name, column, slots)
             scores = await self._normalize_scores_of_plugin(cycle.profile, pod_class, name, column, slots, raw)

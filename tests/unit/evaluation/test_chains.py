@@ -113,3 +113,17 @@ def test_what_scores_by_usage_reads_requests_in_no_other_way() -> None:
     chain = score_chain.ScoreChain({each.name: 1 for each in plugins}, plugins)
     assert list(chain.by_usage) == list(chain.own_node) == ["NodeResourcesFit"]
     assert (chain.reading_requests, chain.by_pods, chain.joint) == ((), (), {})
+
+
+def test_classes_that_state_the_same_about_nodes_share_scores_that_follow_from_nothing_else() -> None:
+    """Not those that also follow from something else of a class, or from the pods of a node."""
+    by_pods: Any = taint_score.TaintTolerationScore(comparing=False)
+    by_pods.name, by_pods.depends_on = "ByPods", NODE_PODS
+    other: Any = SimpleNamespace(
+        name="Other", depends_on=NODE, reads=(), normalization=NONE, pre_score=lambda *_: None, score=lambda *_: None
+    )
+    plugins: list[Any] = [taint_score.TaintTolerationScore(comparing=False), other, by_pods]
+    chain = score_chain.ScoreChain({each.name: 1 for each in plugins}, plugins)
+    assert chain.by_node_terms == {"TaintToleration"}
+    assert set(chain.plain) == {"TaintToleration", "Other", "ByPods"}
+    assert "ByPods" in chain.by_pods

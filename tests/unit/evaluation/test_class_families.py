@@ -229,13 +229,22 @@ def test_a_class_that_names_other_nodes_is_decided_as_if_it_were_the_first(data:
 def test_the_pods_of_a_daemon_set_are_asked_about_together(cluster: Cluster) -> None:
     """If this fails, a rollout calls each plugin for each node."""
     evaluator = cluster.filter._engine.evaluator
-    named = [(cluster.class_of(pod({"app": "a"}, affinity=to_nodes(f"n{number}"))), 1) for number in range(10)]
+    named = [
+        (
+            cluster.class_of(
+                pod({"app": "a"}, affinity=to_nodes(f"n{number}"), tolerations=[{"key": key, "operator": "Exists"}])
+            ),
+            1,
+        )
+        for number in range(5)
+        for key in "ab"
+    ]
     cluster.follow()
     plugin = evaluator._profiles[PROFILE].chain.demanding
     assert plugin is not None
     with mock.patch.object(plugin, "pre_filter", wraps=plugin.pre_filter) as pre_filter:
         assert len(cluster.ask_filter_classes(named).answers) == 10
-    assert pre_filter.call_count == 1
+    assert pre_filter.call_count == 2, "once for each DaemonSet"
 
 
 def _admitted(cluster: Cluster, *pods: Json) -> list[set[str]]:
@@ -268,6 +277,17 @@ def test_a_class_fits_nowhere_where_its_family_is_refused_everywhere(cluster: Cl
     class_id = cluster.class_of(first)
     assert cluster.ask_filter(class_id).pre_filter.status.messages
     assert _admitted(cluster, second) == []
+
+
+def test_a_class_that_names_its_nodes_fits_only_where_there_is_room(cluster: Cluster) -> None:
+    """For as many pods as each node may have, too; and for another that differs in the nodes that it names alone."""
+    cluster.place(pod({"app": "x"}, requests={"cpu": "4"}), "n1")
+    cluster.add_node(node("n2", {HOST: "n2", ZONE: "z0"}, pods=1))
+    cluster.place(pod({"app": "x"}), "n2")
+    cluster.add_node(node("n3", {HOST: "n3", ZONE: "z1"}, taints=[("k", "", "NoSchedule")]))
+    daemons = [pod({"app": "a"}, affinity=to_nodes(*names)) for names in (["n0", "n1"], ["n1", "n2", "n4"], ["n3"])]
+    assert _admitted(cluster, *daemons[:2]) == [{"n0"}, {"n4"}]
+    assert _admitted(cluster, daemons[2]) == []
 
 
 def test_a_class_that_names_many_nodes_is_filtered_as_any_other() -> None:

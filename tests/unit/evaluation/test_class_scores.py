@@ -114,9 +114,12 @@ def test_filter_may_know_of_more_nodes_than_are_here_and_of_fewer() -> None:
     cached.store_filter_answer(answer(1, [False] * 4, [1] * 4))
     cached.refresh_open_slots(builder.snap.nodes)
     assert cached.open.tolist() == [True, True]
+    builder.set_node("n2")
+    cached.refresh_open_slots(builder.snap.nodes)
+    assert (cached.open.tolist(), cached.open_count) == ([True] * 3, 3)
     cached.store_filter_answer(answer(2, [False], [1], [3], 1))
     cached.refresh_open_slots(builder.snap.nodes)
-    assert cached.open.tolist() == [True, True]
+    assert cached.open.tolist() == [True] * 3
     cached.store_filter_answer(answer(3, [False], [1]))
     cached.refresh_open_slots(builder.snap.nodes)
     assert cached.open.tolist() == [True]

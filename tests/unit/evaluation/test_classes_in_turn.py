@@ -199,7 +199,8 @@ def test_a_pod_with_preferred_affinity_is_the_last_of_its_call(cluster: Cluster)
     assert len(cluster.schedule_in_turn([(fond, 1), (pod({"app": "b"}), 1)])) == 1
 
 
-def test_the_call_ends_where_a_node_that_holds_the_highest_score_may_be_full() -> None:
+@pytest.mark.parametrize("zones", [["z0", "z3"], ["z0"]])
+def test_the_call_ends_where_a_node_that_holds_the_highest_score_may_be_full(zones: list[str]) -> None:
     """Of preferences the highest counts 100: with n0 full, 10 of 10 on n1 is worth more than all that is free on n2."""
     nodes = [
         node("n0", {HOST: "n0", ZONE: "z0"}, pods=1),
@@ -215,13 +216,28 @@ def test_the_call_ends_where_a_node_that_holds_the_highest_score_may_be_full() -
     fond = pod({"app": "fond"}, affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}})
     cluster = cluster_of(nodes, [(load, 1)])
     try:
-        zones = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z0", "z3"]}]}]
-        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": zones}}
+        of_zones = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": zones}]}]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": of_zones}}
         first = pod({"app": "first"}, affinity={"nodeAffinity": required})
         assert cluster.schedule_in_turn([(first, 1), (fond, 1)]) == [["n0"]]
         assert cluster.schedule(fond, 1, 1) == ["n1"]
     finally:
         cluster.close()
+
+
+def test_pods_with_one_node_may_fill_one_that_holds_the_highest_score() -> None:
+    """Two nodes are preferred, and two pods come: these would leave none. With one more node it is certain."""
+    fond = pod({"app": "fond"}, affinity=PREFERS_ZONE_0)
+    only = pod({"app": "only"}, nodeSelector={HOST: "n0"})
+    for preferred, classes in ((2, 1), (3, 2)):
+        nodes = [
+            node(f"n{number}", {HOST: f"n{number}", ZONE: "z0" if number < preferred else "z1"}) for number in range(5)
+        ]
+        cluster = cluster_of(nodes)
+        try:
+            assert len(cluster.schedule_in_turn([(only, 1), (fond, 1)])) == classes
+        finally:
+            cluster.close()
 
 
 def test_where_one_node_takes_a_class_nothing_is_scored(cluster: Cluster) -> None:

@@ -186,3 +186,54 @@ def test_columns_are_of_one_profile_and_of_one_snapshot() -> None:
     snap.incarnation = 2
     assert cache.columns_of("one", _class(0)) is not one
     assert len(cache) == 1
+
+
+def test_another_snapshot_has_a_cache_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left of the families and sizes of the one before."""
+    monkeypatch.setattr(column_cache, "COLUMN_BYTES", 1000)
+    cache, snap = make_cache(0)
+    snap.classes = {number: _class(number, b"f") for number in range(100)}
+    for number in range(90):
+        cache.columns_of("default", snap.classes[number])
+        cache.join_family("default", snap.classes[number])
+    snap.incarnation = 2
+    one = cache.columns_of("default", snap.classes[95])
+    assert cache.columns_of("default", snap.classes[95]) is one
+    assert cache.sibling_of("default", snap.classes[96]) is None
+    for number in range(90):
+        cache.columns_of("default", snap.classes[number])
+    assert len(cache) == 91, "there is room for so many"
+
+
+def test_a_class_that_is_gone_is_no_sibling() -> None:
+    cache, snap = make_cache(0)
+    snap.classes = {number: _class(number, b"f") for number in range(2)}
+    cache.columns_of("default", snap.classes[0])
+    cache.join_family("default", snap.classes[0])
+    gone = snap.classes.pop(0)
+    assert cache.sibling_of("default", snap.classes[1]) is None
+    cache.drop("default", gone.id)
+    cache.drop("default", gone.id)
+    assert len(cache) == 0
+
+
+def test_a_few_classes_are_cached_however_large_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_cache, "COLUMN_BYTES", 0)
+    monkeypatch.setattr(column_cache, "MIN_CLASSES", 3)
+    cache, _ = make_cache(20)
+    for number in range(20):
+        cache.columns_of("default", _class(number))
+    # The last one came after the others were measured.
+    assert [number for number in range(20) if ("default", number) in cache] == [16, 17, 18, 19]
+
+
+def test_a_class_that_joins_its_family_again_is_no_other_one() -> None:
+    """If this fails, columns are measured for each evaluation."""
+    cache, snap = make_cache(0)
+    snap.classes = {0: _class(0, b"f")}
+    cache.columns_of("default", snap.classes[0])
+    cache.join_family("default", snap.classes[0])
+    before = Columns.measured
+    for _ in range(100):
+        cache.join_family("default", snap.classes[0])
+    assert Columns.measured == before

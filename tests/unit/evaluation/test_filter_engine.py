@@ -1,5 +1,6 @@
 """FilterEngine with plugins that are fakes: what each request hands to them, and what it refuses."""
 
+import itertools
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,8 @@ from tests.helpers.fake_remote_filter import FakeRemoteFilter
 from tests.helpers.phase_calls import PROFILE
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import filter_engine, request_errors
-from trireme.evaluation.filtering import filter_chain, filter_evaluator
-from trireme.evaluation.preemption import post_filter_context
+from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
+from trireme.evaluation.preemption import post_filter_context, post_filter_results
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugins.node_resources_fit import args as fit_args
@@ -99,7 +100,7 @@ class Cluster:
         self.builder = SnapshotBuilder()
         for name in ("n0", "n1"):
             self.builder.set_node(name)
-        self.builder.add_class(SMALL, pod_of(requesting(cpu="1")))
+        self.builder.add_class(SMALL, pod_of(requesting(cpu="3")))
         self.builder.add_class(LARGE, pod_of(requesting(cpu="9")))
         self.post_filter, self.reserver = PostFilter(), Reserver()
         made: list[Any] = [node_resources_fit.NodeResourcesFitFilter(fit_args.Args()), *plugins]
@@ -212,6 +213,21 @@ async def test_post_filter_plugins_learn_why_the_pod_was_refused(pre_filter: sta
     assert [context.list_candidates for context in cluster.post_filter.contexts] == [True, False, False]
 
 
+async def test_each_result_of_post_filter_says_how_long_it_took() -> None:
+    cluster, ticks = Cluster(), itertools.count()
+    chain = cluster.engine.profiles.chains[PROFILE]
+    columns = await cluster.engine.evaluate(cluster.cycle(LARGE))
+
+    async def refresh() -> class_verdicts.ClassVerdicts:
+        return columns
+
+    results = post_filter_results.PostFilterResults(
+        cluster.cycle(LARGE), chain, [cluster.post_filter], columns, refresh, cluster.builder.snap,
+        clock=lambda: next(ticks) / 2,
+    )  # fmt: skip
+    assert [each.duration_us async for each in results.results_after_filter([ME], REFUSED, None)] == [500_000]
+
+
 async def test_a_post_filter_that_answers_in_place_of_candidates_is_heard() -> None:
     cluster = Cluster()
     answer = filter_pb2.PostFilterResponse(status=status_pb2.Status(code=status_pb2.CODE_ERROR))
@@ -266,6 +282,54 @@ async def test_several_pods_have_results_where_each_follows_from_those_before(
     assert len(found.results) == results
     with_filter = (await cluster.engine.filter(cluster.cycle(number), 3, 0, preemptors)).post_filter_results
     assert len(with_filter) == (0 if remote or nominated or number == SMALL else results)
+
+
+async def test_a_class_for_which_a_plugin_fails_on_some_node_is_not_placed_with_others() -> None:
+    cluster = Cluster()
+    plugin: Any = cluster.engine.profiles.chains[PROFILE].plugins[0]
+    # Without plugins at Reserve, which have each class placed by itself.
+    engine = filter_engine.FilterEngine(
+        cluster.builder.snap, filter_engine.FilterProfiles(cluster.engine.profiles.chains)
+    )
+    wanted = [filter_phase_pb2.ClassToFilter(pod_class=SMALL, count=1)]
+    assert len(await engine.filter_classes(cluster.cycle(), wanted)) == 1
+    plugin.filter = lambda pod_class, snap, state, slots, table: interfaces.Verdicts(
+        np.array([0, table.intern(status.error("P", "broken"))], dtype=np.int16)[slots]
+    )
+    engine.evaluator.drop_all()
+    assert len(await engine.filter_classes(cluster.cycle(), wanted)) == 0
+
+
+class Lonely:
+    """Refuses nodes without pods."""
+
+    name = "Lonely"
+    depends_on = interfaces.Dependency.NODE_PODS
+    reads: tuple[str, ...] = ()
+
+    def pre_filter(self, *_: object) -> interfaces.PreFilterResult:
+        return interfaces.PreFilterResult()
+
+    def filter(self, pod_class: object, snap: Any, state: object, slots: Any, table: Any) -> interfaces.Verdicts:
+        refusal = table.intern(status.unschedulable(self.name, "lonely"))
+        return interfaces.Verdicts(np.where(snap.pod_count(slots) > 0, 0, refusal).astype(np.int16))
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [pytest.param(SMALL, "no", id="passes"), pytest.param(LARGE, "Insufficient cpu", id="fits not")],
+)
+async def test_the_next_pod_learns_why_the_node_refuses_it_beside_the_one_before(number: int, expected: str) -> None:
+    """If it would not, the reason without that pod stays."""
+    cluster = Cluster(Lonely())
+    success = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+    cluster.post_filter.answer = filter_pb2.PostFilterResponse(status=success, nominated_node="n1")
+    preemptors = [filter_phase_pb2.Preemptor(pod=cycle_pb2.PodIdentity(uid=f"me-{each}")) for each in range(2)]
+    cluster.builder.set_node("n1", allocatable={"cpu": "8", "pods": "9"})
+    found = await cluster.engine.run_post_filter(cluster.cycle(number), REFUSED, None, preemptors)
+    first, second = found.results
+    assert not first.HasField("changed_slot")
+    assert (second.changed_slot, list(second.changed_status.messages)) == (1, [expected])
 
 
 @pytest.mark.parametrize("code", [status.Code.ERROR, status.Code.UNSCHEDULABLE])

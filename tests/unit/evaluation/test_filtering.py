@@ -295,6 +295,21 @@ def _no_common_node(plugins: str) -> status.Reason:
     return status.Reason.of("noCommonNode", {"plugins": plugins})
 
 
+def test_a_new_class_fits_on_the_named_nodes_that_have_room() -> None:
+    """A plugin may let a node take pods, and none more of this class."""
+    builder, plugin = _cluster(), _Moody("P", _only("n0", "n1", "gone"))
+    room = np.array([0, 2, 5, 5, 5], dtype=np.int32)
+    filtering: Any = plugin
+    filtering.filter = lambda pod_class, snap, state, slots, table: interfaces.Verdicts(
+        np.zeros(slots.shape[0], dtype=np.int16), room[slots]
+    )
+    evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": filter_chain.FilterChain([filtering])})
+    found = at_once.answer(evaluator.evaluate_new("p", builder.snap.classes[1], plugin_timer.NO_TIMER))
+    assert found is not None
+    assert found.passing.tolist() == [False, True, False, False, False]
+    assert at_once.answer(evaluator.evaluate_new("p", builder.snap.classes[1], plugin_timer.NO_TIMER)) is None
+
+
 def test_plugins_that_narrowed_the_nodes_are_named() -> None:
     assert _pre_filtered(_only("n0"), interfaces.PreFilterResult(), _only("n1")).narrowed_by == ("P0", "P2")
     assert _pre_filtered(_only("n0", "n1"), LATER).narrowed_by == ("P0",)

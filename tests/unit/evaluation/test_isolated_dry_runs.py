@@ -18,7 +18,7 @@ from trireme.snapshot import overlay, pods, snapshot_view
 from trireme.v1 import core_pb2
 
 ZONE, HOST = "zone", "host"
-SPREAD, AFFINITY = "PodTopologySpread", "InterPodAffinity"
+FIT, SPREAD, AFFINITY = "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity"
 
 Json = dict[str, Any]
 
@@ -139,6 +139,75 @@ def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(isolated: bool, passe
         over.remove(np.array(rows))
         said = dry_run.filter(np.array([snap.nodes.slot_of_name["n0"]]), over)
     assert bool(said.index[0] == interfaces.PASSES) is passes
+
+
+def test_a_node_refuses_in_a_dry_run_what_it_refuses_after_others_came_and_went() -> None:
+    """They took more slots than there was room for, and nothing about this one has changed."""
+    builder = SnapshotBuilder()
+    builder.set_node("n0", taints=[("k", "", "NoSchedule")])
+    builder.add_class(PREEMPTOR, pod_of())
+    plugin: Any = filter_plugins.make_filter_plugin("TaintToleration", b"{}", {})
+    chain, snap = filter_chain.FilterChain([plugin]), builder.snap
+    evaluator = filter_evaluator.FilterEvaluator(snap, {"p": chain})
+    at_once.answer(evaluator.evaluate("p", snap.classes[PREEMPTOR]))
+    names = [f"m{number}" for number in range(3 * snap.nodes.capacity)]
+    for name in names:
+        builder.set_node(name)
+    for name in names:
+        builder.remove_node(name)
+    kept = at_once.answer(evaluator.evaluate("p", snap.classes[PREEMPTOR]))
+    nominees = nominated_pods.nominees_of_at_least(snap, 0)
+    dry_run = dry_run_filter.DryRunFilter(chain, kept, snap.classes[PREEMPTOR], snap, nominees)
+    with overlay.SnapshotOverlay(snap, overlay.Semantics.DRY_RUN) as over:
+        assert dry_run.filter(np.array([0]), over).index.tolist() != [interfaces.PASSES]
+
+
+class Batched:
+    """A plugin that wants one pod at a time."""
+
+    name = "Batched"
+    depends_on = interfaces.Dependency.NODE
+    reads: tuple[str, ...] = ()
+
+    def pre_filter(self, *_: object) -> interfaces.PreFilterResult:
+        return interfaces.PreFilterResult(max_batch=1)
+
+    def filter(self, pod_class: object, snap: object, state: object, slots: Any, table: object) -> interfaces.Verdicts:
+        return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
+
+
+@pytest.mark.parametrize(
+    ("plugins", "spreads", "own_slot_only", "apart", "exact"),
+    [
+        pytest.param([FIT], False, True, False, True, id="by nodes alone"),
+        pytest.param([FIT, SPREAD], False, True, False, True, id="a plugin that skips the class"),
+        pytest.param([FIT, SPREAD], True, False, False, False, id="by other nodes"),
+        pytest.param([FIT, Batched()], False, True, False, False, id="one at a time"),
+        pytest.param([FIT, SPREAD], True, False, True, False, id="by other nodes, of a group"),
+    ],
+)
+def test_what_follows_from_one_node_and_what_from_others(
+    plugins: list[Any], spreads: bool, own_slot_only: bool, apart: bool, exact: bool
+) -> None:
+    """Nodes that a plugin cannot keep apart are tried one by one; capacities count where a node stands for itself."""
+    builder = SnapshotBuilder()
+    for name in ("n0", "n1"):
+        builder.set_node(name, labels={HOST: name})
+    constraint = {"topologyKey": HOST, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    spec = {"topologySpreadConstraints": [constraint] if spreads else []}
+    builder.add_class(PREEMPTOR, pod_of({**requesting(cpu="1"), **spec}))
+    made = [filter_plugins.make_filter_plugin(each, b"{}", {}) if isinstance(each, str) else each for each in plugins]
+    chain = filter_chain.FilterChain(made)
+    snap = builder.snap
+    pod_class = snap.classes[PREEMPTOR]
+    kept = at_once.answer(filter_evaluator.FilterEvaluator(snap, {"p": chain}).evaluate("p", pod_class))
+    nominees = nominated_pods.nominees_of_at_least(snap, 0)
+    dry_run = dry_run_filter.DryRunFilter(chain, kept, pod_class, snap, nominees, isolated=not apart)
+    assert dry_run.depends_on_own_slot_only is own_slot_only
+    assert dry_run.slots_affect_each_other is apart
+    assert dry_run.has_exact_capacities is exact
+    parts = [part.tolist() for part in dry_run.split_slots(np.array([0, 1]))]
+    assert parts == ([[0], [1]] if apart else [[0, 1]])
 
 
 @pytest.mark.parametrize(

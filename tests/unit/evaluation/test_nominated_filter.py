@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.helpers import at_once
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import plugin_timer
-from trireme.evaluation.filtering import filter_chain, filter_evaluator, nominated_pods
+from trireme.evaluation.filtering import filter_chain, filter_evaluator, nominated_filter, nominated_pods
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_plugins
@@ -102,6 +102,69 @@ def test_the_first_pods_that_fit_where_they_are_nominated_are_all_that_go_there(
             break
         expected.append(at[uid])
     assert case.following(first, *rest) == expected
+
+
+@settings(max_examples=60)
+@given(
+    cpus=st.lists(st.integers(0, 3), min_size=1, max_size=4),
+    only=st.none() | st.sets(st.integers(0, 3), min_size=1, max_size=3),
+    others=st.lists(st.integers(0, 3), max_size=5),
+    own=st.integers(0, 3),
+)
+def test_a_node_has_room_for_pods_beside_those_that_are_nominated_to_it(
+    cpus: list[int], only: set[int] | None, others: list[int], own: int
+) -> None:
+    """A pod that is nominated itself is not counted for itself."""
+    case = Nominated(cpus, only)
+    for number, slot in enumerate(others):
+        if slot < len(cpus):
+            case.nominate(f"other-{number}", OTHER, slot)
+    left_in = [slot for slot in range(len(cpus)) if only is None or slot in only]
+    room = [max(cpu - others.count(slot), 0) if slot in left_in else 0 for slot, cpu in enumerate(cpus)]
+    found = at_once.answer(case.evaluator.evaluate("p", case.builder.snap.classes[CLASS]))
+    assert found.capacity[: len(cpus)].tolist() == room
+    assert found.passing(len(cpus)).tolist() == [each > 0 for each in room]
+    if own < len(cpus):
+        case.nominate("a", CLASS, own)
+        found = at_once.answer(case.evaluator.evaluate("p", case.builder.snap.classes[CLASS]))
+        verdict = case.evaluator.own_nomination_verdict(case.cycle("a"), found)
+        assert (None if verdict is None else (verdict.slot, verdict.capacity, verdict.passes)) == (
+            (own, room[own], room[own] > 0) if own in left_in else None
+        )
+        assert found.capacity[own] == max(room[own] - 1, 0)
+
+
+def test_a_node_that_no_pod_is_nominated_to_any_more_has_room_again() -> None:
+    """Wherever the pod waits instead, or if it is gone, or its node."""
+    case = Nominated([1, 1, 1])
+
+    def passing() -> list[bool]:
+        found = at_once.answer(case.evaluator.evaluate("p", case.builder.snap.classes[CLASS]))
+        return found.passing(case.builder.snap.nodes.size).tolist()
+
+    assert passing() == [True, True, True]
+    case.nominate("o", OTHER, 0)
+    assert passing() == [False, True, True]
+    case.nominate("o", OTHER, 2)
+    assert passing() == [True, True, False]
+    case.builder.apply(removed_nominations=["o"])
+    assert passing() == [True, True, True]
+    case.nominate("o", OTHER, 1)
+    case.builder.place(OTHER, "n1")
+    assert passing() == [True, False, True]
+    case.builder.apply(removed_nominations=["o"])
+    assert passing() == [True, False, True]
+    case.nominate("o", OTHER, 2)
+    assert passing() == [True, False, False]
+    case.builder.remove_node("n2")
+    assert passing()[:2] == [True, False]
+    case.builder.set_node("n2", allocatable={"cpu": "2", "pods": "9"})
+    assert passing() == [True, False, True]
+
+
+@pytest.mark.parametrize(("index", "capacity", "passes"), [(0, 1, True), (0, 0, False), (3, 1, False)])
+def test_a_pod_may_run_where_nothing_refuses_it_and_there_is_room(index: int, capacity: int, passes: bool) -> None:
+    assert nominated_filter.SlotVerdict(0, index, capacity).passes is passes
 
 
 def test_nobody_follows_where_a_pod_changes_other_nodes() -> None:

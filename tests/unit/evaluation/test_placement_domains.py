@@ -257,6 +257,55 @@ def test_static_scores_are_normalised_over_what_is_left() -> None:
     assert hosts == [["n1", "n0", "n2", "m3"]] * 2
 
 
+@pytest.mark.parametrize("hard", [False, True])
+def test_pods_go_where_the_total_of_all_plugins_scores_is_highest(hard: bool) -> None:
+    """As it is when its turn comes; and the plugins' scores add up to that total."""
+    cluster = domain_cluster.Cluster()
+    for number, node in enumerate(_zones(3, 3)):
+        node["spec"]["taints"] = [{"key": "t", "effect": "PreferNoSchedule"}] if number % 2 else []
+        cluster.add_node(node)
+    wishes = domain_cluster.affinity(rather_near=[(40, domain_cluster.term(ZONE, {"app": "blue"}))])
+    constraint = domain_cluster.spread(HOST, hard, OWN, 3)
+    pod = domain_cluster.pod(OWN, affinity=wishes, topologySpreadConstraints=[constraint])
+    cluster.place(domain_cluster.pod({"app": "blue"}), "a1")
+    class_id = cluster.class_of(pod)
+    engine = cluster.score._engine
+    answer = cluster.ask_filter(class_id, 6)
+    columns, stated = node_columns.from_message(answer.columns), domain_constraints.from_messages(answer.constraints)
+    cycle = cluster._cycle(class_id)
+    batch = cluster._run(engine.place(cycle, 6, columns, stated))
+    for slot, total in zip(batch.slots, batch.totals, strict=True):
+        alone = cluster._run(engine.place(cycle, 1, columns, stated))
+        slots, totals = cluster._run(engine.totals(cycle))
+        assert (alone.slots, alone.totals) == ([slot], [total])
+        assert dict(zip(slots.tolist(), totals.tolist(), strict=True))[slot] == total == max(totals)
+        twice = np.concatenate([slots, slots[:2]])
+        raw = cluster._run(engine.raw_scores(cycle, twice))
+        normalized = cluster._run(engine.normalized_scores(cycle, twice, raw))
+        added = sum(each.weight * each.scores for each in normalized if each.scores is not None)
+        assert added.tolist() == [*totals.tolist(), *totals[:2].tolist()]
+        cluster.place(pod, cluster.cache.node_at(slot, cluster.snap.generation) or "")
+        answer = cluster.ask_filter(class_id, 6)
+        columns = node_columns.from_message(answer.columns)
+        stated = domain_constraints.from_messages(answer.constraints)
+        cycle = cluster._cycle(class_id)
+    cluster.close()
+
+
+def test_the_last_node_that_is_open_is_chosen_without_a_score() -> None:
+    """As kube-scheduler chooses it; of two both are scored."""
+    cluster = domain_cluster.Cluster()
+    for node in _zones(3, 1):
+        cluster.add_node(node)
+    pod = domain_cluster.pod(OWN, affinity=domain_cluster.affinity((), [domain_cluster.term(HOST, OWN)]))
+    class_id = cluster.class_of(pod)
+    answer = cluster.ask_filter(class_id, 3)
+    columns, stated = node_columns.from_message(answer.columns), domain_constraints.from_messages(answer.constraints)
+    batch = cluster._run(cluster.score._engine.place(cluster._cycle(class_id), 3, columns, stated))
+    cluster.close()
+    assert [total > 0 for total in batch.totals] == [True, True, False]
+
+
 def test_another_class_sees_what_a_batch_changed() -> None:
     """A class that is kept away by pods placed a moment ago must not be told what was true before."""
     cluster = domain_cluster.Cluster()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.helpers.snapshot_views import node_of
 from trireme.cache import class_registry, cluster_cache, pod_projection
+from trireme.evaluation import class_priorities
 from trireme.evaluation.preemption import (
     candidate_selection,
     disruption_budgets,
@@ -198,6 +199,17 @@ def test_only_what_is_not_known_is_tried_again(own: int) -> None:
     assert pending[5] == 7
 
 
+def test_memory_of_columns_of_classes_is_counted() -> None:
+    pods = Pods()
+    pods.add("p", priority=3)
+    snap = pods.synced()
+    priorities = class_priorities.class_priorities_of(snap)
+    size, known = snap.class_capacity, len(snap.classes)
+    assert priorities.nbytes == 8 * (size + 2 * known)
+    membership = victims_with_groups.group_membership_of(snap)
+    assert membership.nbytes == (8 + 8 + 1) * size
+
+
 def test_what_dry_runs_found_holds_until_the_node_or_what_plugins_read_changes() -> None:
     """Nothing else changes it: between two preemptors of a class, most nodes stay as they are."""
     pods = Pods()
@@ -345,6 +357,22 @@ def test_a_preemptor_has_its_names_and_nomination_in_the_cycle() -> None:
     assert (metadata.namespace, metadata.name, metadata.uid) == ("ns", "p", "uid-p")
     assert (found.pod.status.nominated_node_name, found.profile, found.pod_class) == ("n1", "p", 3)
     assert cycle.pod == core_pb2.Pod(metadata={"name": "another"})
+
+
+def test_a_node_refuses_the_pod_by_its_own_status_or_by_that_of_pre_filter() -> None:
+    """Preemption may help where that is not for good."""
+    later, never = status.unschedulable("P", "later"), status.unresolvable("P", "never")
+    unused: Any = None
+    of_pod = cycle_pb2.Cycle(), unused, unused, unused, unused
+    by_node = post_filter_context.PostFilterContext(*of_pod, (later, never), np.array([0, 1, 2, 1]), None)
+    assert [by_node.status_at(slot) for slot in range(5)] == [None, later, never, later, None]
+    assert by_node.slots_where_preemption_may_help(np.array([0, 1, 2, 3, 4])).tolist() == [1, 3]
+    for refusal, slots in ((later, [0, 4]), (never, [])):
+        everywhere = post_filter_context.PostFilterContext(*of_pod, (), None, refusal)
+        assert [everywhere.status_at(slot) for slot in (0, 7)] == [refusal] * 2
+        assert everywhere.slots_where_preemption_may_help(np.array([0, 4])).tolist() == slots
+    nowhere = post_filter_context.PostFilterContext(*of_pod, (), None, None)
+    assert nowhere.slots_where_preemption_may_help(np.array([0, 4])).tolist() == []
 
 
 class PostFilter:

@@ -339,6 +339,21 @@ def test_a_plugin_is_not_called_about_nodes_for_a_class_that_it_skips() -> None:
     assert [plugin.calls for plugin in world.plugins] == [0, 1]
 
 
+def test_plugins_that_skip_a_class_are_known_once_it_was_evaluated() -> None:
+    """Until its columns are dropped: the plugins may answer otherwise by then."""
+    world = Evaluation(2, [NODE, NODE], [])
+    world.plugins[1].skips = True
+    assert world.evaluator.skipping_plugins("p", CLASS) == []
+    asyncio.run(world.evaluate())
+    assert world.evaluator.skipping_plugins("p", CLASS) == ["P1"]
+    world.plugins[1].skips = False
+    world.evaluator.drop("p", CLASS)
+    assert world.evaluator.skipping_plugins("p", CLASS) == []
+    asyncio.run(world.evaluate())
+    assert world.evaluator.skipping_plugins("p", CLASS) == []
+    assert [plugin.calls for plugin in world.plugins] == [2, 1]
+
+
 @pytest.mark.parametrize("depends_on", [NODE, CLUSTER])
 def test_pre_filter_is_called_once_however_often_nodes_change_meanwhile(depends_on: interfaces.Dependency) -> None:
     """Its answer about the whole cluster may be another one at the next evaluation."""

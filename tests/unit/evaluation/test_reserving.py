@@ -56,8 +56,9 @@ async def test_a_pod_that_a_plugin_refuses_is_no_business_of_the_next_ones() -> 
         Reserver("B", calls, "q", state=b"b"),
         Reserver("C", calls),
     ]
-    kept, refused = await reserving.reserve(plugins, CYCLE, placements("p", "q"), ANY, ANY)
-    assert calls == [("A", ["p", "q"]), ("B", ["p", "q"]), ("C", ["p"])]
+    kept, refused, last = await reserving.reserve(plugins, CYCLE, placements("p", "q", "r"), ANY, ANY)
+    assert calls == [("A", ["p", "q", "r"]), ("B", ["p", "q", "r"]), ("C", ["p", "r"])]
+    assert last == kept
     assert (kept.status.code, len(kept.assumed)) == (SUCCESS, 3)
     states = bind_phase_pb2.PluginStates.FromString(kept.state)
     assert dict(states.plugin_states) == {"A": b"a", "B": b"b"}
@@ -130,6 +131,18 @@ async def test_a_plugin_of_this_process_is_prepared_for_the_node_and_called(slow
     assert list(failed.status.messages) == ['running Reserve plugin "InTree": node "gone" not found']
 
 
+async def test_what_plugins_say_of_claims_is_said_together() -> None:
+    class Claiming(Reserver):
+        async def reserve(
+            self, cycle: object, placed: Sequence[filter_pb2.Placement], *_: object
+        ) -> list[filter_pb2.Reservation]:
+            success = status_pb2.Status(code=SUCCESS)
+            return [filter_pb2.Reservation(status=success, claim_statuses=[{}]) for _ in placed]
+
+    (found,) = await reserving.reserve([Claiming("A", []), Claiming("B", [])], CYCLE, placements("p"), ANY, ANY)
+    assert (len(found.claim_statuses), found.state) == (2, b"")
+
+
 @pytest.mark.parametrize("remote", [False, True])
 def test_the_plugins_at_reserve_are_those_of_the_profile_in_order(remote: bool) -> None:
     plugin: Any = InTree()
@@ -145,7 +158,16 @@ def test_the_plugins_at_reserve_are_those_of_the_profile_in_order(remote: bool) 
         made.append(config.name)
         return SimpleNamespace(name=config.name)
 
-    chains = {"p": filter_chain.FilterChain([plugin])}
+    other: Any = SimpleNamespace(
+        name="InTree", depends_on=interfaces.Dependency.NODE, reads=(), pre_filter=print, filter=print, reserve=print
+    )
+    at = configuration.profiles.add(scheduler_name="q").plugin_sets.add(
+        extension_point=plugin_pb2.EXTENSION_POINT_RESERVE
+    )
+    at.plugins.add(name="InTree")
+    chains = {"p": filter_chain.FilterChain([plugin]), "q": filter_chain.FilterChain([other])}
     found = reserving.make_reservers(configuration, chains, make if remote else None)
     assert [each.name for each in found["p"]] == (["Far", "InTree"] if remote else ["InTree"])
     assert made == (["Far"] if remote else [])
+    local: Any = [*found["p"], *found["q"]]
+    assert [each.preparing for each in local if each.name == "InTree"] == [plugin, None]

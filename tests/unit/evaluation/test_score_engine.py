@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import phase_calls
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of
-from trireme.evaluation import score_engine
+from trireme.evaluation import request_errors, score_engine
 from trireme.evaluation.scoring import classes_in_turn, score_chain
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces, scorers
@@ -156,6 +156,39 @@ async def test_raw_scores_are_named_by_plugin_and_normalised_as_each_does() -> N
     assert normalized[1].scores.tolist() == [91, 95]
     far.broken = BROKEN
     assert await scored.engine.normalized_scores(cycle, slots, raw) == BROKEN
+
+
+async def test_there_are_no_scores_where_a_plugin_fails() -> None:
+    failing = Scorer("Far", 5, 70, 9)
+    scored = Scored(failing)
+    cycle, slots = phase_calls.cycle(scored.builder, CLASS), np.array([0])
+    raw = await scored.engine.raw_scores(cycle, slots)
+    assert not isinstance(raw, status.Status)
+    failing.failure = BROKEN
+    scored.builder.set_node("n0", labels={"changed": "yes"})
+    assert await scored.engine.raw_scores(cycle, slots) == BROKEN
+    assert await scored.engine.normalized_scores(cycle, slots, raw) == BROKEN
+    assert await scored.engine.prepare(cycle) == BROKEN
+    failing.failure = None
+    assert await scored.engine.prepare(cycle) is None
+
+
+async def test_scores_of_nodes_that_are_not_there_are_refused() -> None:
+    scored = Scored(Scorer("Far", 5, 70, 9))
+    cycle = phase_calls.cycle(scored.builder, CLASS)
+    raw = await scored.engine.raw_scores(cycle, np.array([0, 2]))
+    assert not isinstance(raw, status.Status)
+    scored.builder.remove_node("n1")
+    for slots in (np.array([1]), np.array([0, 3]), np.array([0, 9])):
+        for call in (scored.engine.raw_scores(cycle, slots), scored.engine.normalized_scores(cycle, slots, raw)):
+            with pytest.raises(request_errors.InvalidRequestError, match=r"nodes\.slots: there is no node"):
+                await call
+    with pytest.raises(request_errors.InvalidRequestError, match=r"columns\.scores: Far has 2 for 1 nodes"):
+        await scored.engine.normalized_scores(cycle, np.array([0]), raw)
+    unknown = score_engine.PluginScores("Unknown", 1, np.array([1]))
+    found = await scored.engine.normalized_scores(cycle, np.array([0]), [unknown])
+    assert isinstance(found, status.Status)
+    assert found.messages == (f"no score plugin Unknown in profile {phase_calls.PROFILE}",)
 
 
 async def test_classes_are_placed_together_up_to_one_that_is_unknown() -> None:

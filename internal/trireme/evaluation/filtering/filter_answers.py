@@ -141,6 +141,8 @@ class FilterAnswers:
     ) -> tuple[Mapping[str, int], frozenset[tuple[str, str, str]]] | None:
         """What a pod of the class takes of its node, where a placed pod changes nothing else for those that have this.
 
+        PreFilter of all plugins has answered about the class.
+
         Of a class with claims or host ports it may change more on its node, and for pods with the same claims: the
         second result are the objects that Reserve takes for a pod. None: some plugin that looks at placed pods is not
         skipped, Reserve may change more, or nominated pods count.
@@ -149,13 +151,13 @@ class FilterAnswers:
         if demanding is None or cached.nominated.size or self._always_reserve or pod_class.resize_deferred:
             return None
         looking = self._looking_beyond_node if pod_class.takes_more_than_resources else self._chain.depending_on_pods
-        if any(name in plugins and not plugins[name].prefilter.skip for name in looking):
+        if any(not plugins[name].prefilter.skip for name in looking):
             return None
         results = self._pre_filter_results(cached)
         if any((each.max_batch or each.reserves) and each.takes is None for each in results):
             return None
-        own = plugins.get(demanding.name)
-        demand = None if own is None or own.prefilter.skip else demanding.demand(pod_class, own.prefilter.state)
+        own = plugins[demanding.name].prefilter
+        demand = None if own.skip else demanding.demand(pod_class, own.state)
         if demand is None:
             return None
         return demand, frozenset().union(*(each.takes for each in results if each.takes))

@@ -159,7 +159,7 @@ class Preparation:
         nodes = self._snap.nodes
         live = nodes.alive[: nodes.size]
         since = column.answered_generation if only_changed else column.generation
-        if since < 0 or (plugin.depends_on == interfaces.Dependency.CLUSTER and not only_changed):
+        if since < 0:
             return np.flatnonzero(live)
         changed = column.changed_since(nodes, since)
         return changed[live[changed]]

@@ -6,7 +6,7 @@ one candidate is selected in the end, so it is evicted once.
 
 Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode).
 
-Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
+Tests: tests/unit/evaluation/test_dry_run.py, tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 from collections.abc import Sequence

@@ -247,4 +247,4 @@ class Placer:
         ):
             return False
         raw = plugin.raw[node]
-        return bool(raw > 0 and plugin.raw[self._capacity > 0].max(initial=0) < raw)
+        return bool(plugin.raw[self._capacity > 0].max(initial=0) < raw)

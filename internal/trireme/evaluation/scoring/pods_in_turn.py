@@ -8,7 +8,7 @@ that pod and those after it choose again.
 
 Also change: internal/trireme/evaluation/scoring/placement.py (how keys are made).
 
-Tests: tests/unit/evaluation/test_classes_in_turn.py.
+Tests: tests/unit/evaluation/test_pods_in_turn.py, tests/unit/evaluation/test_classes_in_turn.py.
 """
 
 from collections.abc import Mapping, Sequence
