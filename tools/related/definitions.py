@@ -94,11 +94,17 @@ def users(repository: Repository, path: str, names: Mapping[str, frozenset[str]]
 
 
 def used(repository: Repository, path: str, text: str) -> list[str]:
-    """The files whose modules a Python text imports, those first that few others name."""
+    """The modules that a Python text imports, and the files of the templates that a template includes.
+
+    Those come first whose names few files have.
+    """
     found: set[str] = set()
     for node in ast.walk(ast.parse(text)) if path.endswith(".py") else ():
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= repository.named_in(" ".join(f"{node.module}.{each.name}" for each in node.names))
+    for name in set(re.findall(r"\binclude \"([^\"]+)\"", text)):
+        defined = f'define "{name}"'
+        found |= {each for each in _files_with(repository, name) if defined in repository.texts[each]}
     loaded = re.findall(r"[\"']\.(\w+):\w+[\"']", text)
     found |= {f"{path.rpartition('/')[0]}/{each}.py" for each in loaded} & repository.texts.keys()
     stems = {each: one_spelling(pathlib.PurePath(each).stem) for each in found}

@@ -21,7 +21,8 @@ from tools.related.repository import Repository
 
 ROOT = pathlib.Path(__file__).parents[2]
 _LINES = 30
-_WIDTH = 150
+_WIDTH = 140
+_NOTE = 70
 _ALSO = re.compile(r"Also change: ((?:[^()\n]|,\s*\n)*)")
 #: What is generated without saying so at its beginning: sources, the target of make, what it writes.
 _GENERATED = (
@@ -32,10 +33,12 @@ _GENERATED = (
     ("console/**", "make console", "internal/trireme/insight/console/static/"),
 )
 _WRITTEN = re.compile(r"written by `(make [\w-]+)`(.*)", re.IGNORECASE)
+#: What names of tests have besides the name of what they test.
+_TEST = re.compile(r"^test_|(?:_test|(?<=[a-z])Test|\.test)$")
 #: A commit of more files has several subjects.
 _LARGE_COMMIT = 12
 _GENERATED_ENOUGH = 0.6
-_SHARED_ENOUGH = 0.5
+_SHARED_ENOUGH = 0.3
 
 Line = tuple[str, str]
 
@@ -55,7 +58,9 @@ class Related:
     def groups(self) -> Iterator[tuple[str, list[Line]]]:
         """Titles, and the files below each with what is known of them. A file is in one group."""
         yield "also change", self._new(self._declared())
-        yield "generated", [*self._generated()]
+        generated = [*self._generated()]
+        self._shown.update(path for path, _ in generated)
+        yield "generated", generated
         yield "CONTRIBUTING.md", [*self._rows_of_contributing()]
         yield "tests", self._new(self._tests())
         yield "uses it", self._new(self._users())
@@ -129,19 +134,28 @@ class Related:
         }
 
     def _tests(self) -> Iterator[Line]:
-        """The tests that the file declares, and those of its name in the nearest folder that has any."""
+        """The tests that the file declares, and those of its name; of a test the files that have its name."""
         declared = re.search(r"^Tests: ([^:]+)\.$", self._text, re.MULTILINE)
         for path in re.findall(r"[\w./-]+\.py", declared[1]) if declared else ():
             yield path, "declared"
-        *folders, name = pathlib.PurePath(self._path).parts
-        stem = re.escape(name.partition(".")[0])
-        folder = "|".join(re.escape(each) + r"\w*" for each in folders[-2:] if "_" in each) or stem
-        its_name = re.compile(rf"/(?:test_(?:{stem}|{folder})\.py|{stem}(?:_test\.go|Test\.java|\.test\.tsx?))$")
-        tests = [path for path in self._repository.paths if its_name.search(f"/{path}")]
-        in_common = {path: len({*folders} & {*pathlib.PurePath(path).parts}) for path in tests}
-        for path in tests:
-            if in_common[path] == max(1, *in_common.values()):
-                yield path, "its name"
+        folders = {*pathlib.PurePath(self._path).parts[:-1]}
+        near = {path: len(folders & {*pathlib.PurePath(path).parts}) for path in self._of_its_name()}
+        yield from ((path, "its name") for path in near if near[path] == max(near.values()) > 0)
+
+    def _of_its_name(self) -> Iterator[str]:
+        """The tests that are named as this file or as its folder, in any folder; of a test the other way round."""
+        stem = pathlib.PurePath(self._path).stem
+        folder = pathlib.PurePath(self._path).parent.name
+        tested = _TEST.sub("", stem)
+        for path in self._repository.paths:
+            other = pathlib.PurePath(path).stem
+            other_tested = _TEST.sub("", other)
+            if tested != stem:
+                fits = other == tested
+            else:
+                fits = other_tested == stem or ("_" in folder and other_tested.startswith(folder))
+            if fits and (other == other_tested) == (tested != stem):
+                yield path
 
     def _users(self) -> Iterator[Line]:
         names = definitions.definitions(self._path, self._text)
@@ -183,7 +197,14 @@ class Related:
 
 
 def _listing(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" … {len(names) - 5} more" if len(names) > 5 else "")
+    """The first names, in one line."""
+    width, shown = 0, []
+    for name in names:
+        width += len(name) + 2
+        if shown and width > _NOTE:
+            return f"{', '.join(shown)} … {len(names) - len(shown)} more"
+        shown.append(name)
+    return ", ".join(shown)
 
 
 def lines(groups: Iterable[tuple[str, list[Line]]], most: int) -> Iterator[str]:
@@ -192,7 +213,7 @@ def lines(groups: Iterable[tuple[str, list[Line]]], most: int) -> Iterator[str]:
     sizes = [len(rows) for _, rows in filled]
     shares = _shares(sizes, most) if most else sizes
     for (title, rows), share in zip(filled, shares, strict=True):
-        shown = ["  ".join(f"{path}  {note}".rstrip() for path, note in row)[:_WIDTH] for row in rows[:share]]
+        shown = ["  ".join(f"{path}  {note}".rstrip() for path, note in row) for row in rows[:share]]
         if share < len(rows):
             shown[-1] = f"… {_folders(path for row in rows[share - 1 :] for path, _ in row)}"
         for text in shown:

@@ -87,6 +87,7 @@ def test_of_one_name_only_its_users_are_named(repository: Repository) -> None:
 
 def test_the_test_of_its_name_is_that_of_its_folder(repository: Repository) -> None:
     assert {*related(repository, RETRIES)["tests"]} == {"tests/unit/bind/test_retries.py"}
+    assert {*related(repository, "tests/unit/bind/test_retries.py")["tests"]} == {RETRIES}
 
 
 def test_what_is_generated_is_named_with_its_command(repository: Repository) -> None:
