@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import yaml
 
-from tools.related.repository import Repository, one_spelling
+from tools.related.repository import WORD, Repository, one_spelling
 
 #: A definition at the beginning of a line, in the languages other than Python.
 _DEFINITION = re.compile(
@@ -107,6 +107,7 @@ def used(repository: Repository, path: str, text: str) -> list[str]:
         found |= {each for each in _files_with(repository, name) if defined in repository.texts[each]}
     loaded = re.findall(r"[\"']\.(\w+):\w+[\"']", text)
     found |= {f"{path.rpartition('/')[0]}/{each}.py" for each in loaded} & repository.texts.keys()
+    found = {re.sub(r"^internal/(.+)_pb2\w*\.pyi?$", r"protos/\1.proto", each) for each in found}
     stems = {each: one_spelling(pathlib.PurePath(each).stem) for each in found}
     return sorted(found, key=lambda each: (len(repository.files_by_word.get(stems[each], ())), each))
 
@@ -114,8 +115,9 @@ def used(repository: Repository, path: str, text: str) -> list[str]:
 def _files_with(repository: Repository, name: str) -> set[str]:
     """The files with a name as it is written."""
     word = re.compile(rf"\b{re.escape(name)}\b")
-    files = repository.files_by_word.get(one_spelling(name.rpartition(".")[2]), ())
-    return {each for each in files if word.search(repository.texts[each])}
+    last = name.rpartition(".")[2]
+    indexed = repository.files_by_word.get(one_spelling(last), ()) if WORD.fullmatch(last) else repository.words
+    return {each for each in indexed if name in repository.texts[each] and word.search(repository.texts[each])}
 
 
 def _is_only_here(repository: Repository, path: str, name: str, files: Iterable[str]) -> bool:

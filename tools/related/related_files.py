@@ -22,7 +22,8 @@ from tools.related.repository import Repository
 ROOT = pathlib.Path(__file__).parents[2]
 _LINES = 30
 _WIDTH = 140
-_NOTE = 70
+_NOTE = 60
+_USES = 25
 _ALSO = re.compile(r"Also change: ((?:[^()\n]|,\s*\n)*)")
 #: What is generated without saying so at its beginning: sources, the target of make, what it writes.
 _GENERATED = (
@@ -77,11 +78,9 @@ class Related:
         return new
 
     def _used(self) -> list[str]:
-        """The modules that it imports and the files that it names."""
-        return [
-            *definitions.used(self._repository, self._path, self._text),
-            *sorted(self._repository.named_in(self._part)),
-        ]
+        """The modules that it imports and the files that it names; of one name only those that its source names."""
+        modules = [] if self._name else definitions.used(self._repository, self._path, self._text)
+        return [*modules, *sorted(self._repository.named_in(self._part))]
 
     def _declared(self) -> Iterator[Line]:
         for path in sorted(self._listed(self._text)):
@@ -107,7 +106,7 @@ class Related:
             paths = [re.sub(r"<\w+>", "*", each) for each in re.findall(r"`([^` ]*[/.][^` ]*)`", " ".join(rest))]
             ends = (f"*/{each}*" if each.endswith("/") else f"*/{each}" for each in paths if "/" in each)
             if row.startswith("|") and any(fnmatch.fnmatch(f"/{self._path}", end) for end in ends):
-                yield f"{first}:", ", ".join(paths)
+                yield first, ", ".join(paths)
 
     def _generated(self) -> Iterator[Line]:
         written = _WRITTEN.search(self._text[:3000])
@@ -168,7 +167,8 @@ class Related:
         often = collections.Counter(name for used in found.values() for name in used)
         weights = {path: sum(1 / often[name] for name in used) for path, used in found.items()}
         for path in sorted(found, key=lambda each: (-weights[each], each)):
-            yield path, _listing(sorted(found[path], key=lambda each: (often[each], each)))
+            names = sorted(found[path] - {self._name}, key=lambda each: (often[each], each))
+            yield path, _listing(names, _USES)
 
     def _ranked(self, least: float) -> list[tuple[str, list[str]]]:
         """Files with the rare facts that they share, the most telling of both first."""
@@ -196,12 +196,12 @@ class Related:
         return subprocess.run(command, cwd=self._repository.root, capture_output=True, text=True, check=False).stdout
 
 
-def _listing(names: Sequence[str]) -> str:
-    """The first names, in one line."""
+def _listing(names: Sequence[str], most: int = _NOTE) -> str:
+    """The first names, in about so many characters."""
     width, shown = 0, []
     for name in names:
         width += len(name) + 2
-        if shown and width > _NOTE:
+        if shown and width > most:
             return f"{', '.join(shown)} … {len(names) - len(shown)} more"
         shown.append(name)
     return ", ".join(shown)
@@ -213,7 +213,7 @@ def lines(groups: Iterable[tuple[str, list[Line]]], most: int) -> Iterator[str]:
     sizes = [len(rows) for _, rows in filled]
     shares = _shares(sizes, most) if most else sizes
     for (title, rows), share in zip(filled, shares, strict=True):
-        shown = ["  ".join(f"{path}  {note}".rstrip() for path, note in row) for row in rows[:share]]
+        shown = ["  ".join(map(_entry, row)) for row in rows[:share]]
         if share < len(rows):
             shown[-1] = f"… {_folders(path for row in rows[share - 1 :] for path, _ in row)}"
         for text in shown:
@@ -222,15 +222,20 @@ def lines(groups: Iterable[tuple[str, list[Line]]], most: int) -> Iterator[str]:
 
 
 def _rows(found: Iterable[Line]) -> Iterator[list[Line]]:
-    """Paths without a note share a line as far as they fit."""
+    """Neighbours share a line as far as they fit."""
     row: list[Line] = []
-    for path, note in found:
-        if row and (note or row[-1][1] or sum(len(each) + 2 for each, _ in row) + len(path) + 2 > _WIDTH):
+    for line in found:
+        if row and sum(len(_entry(each)) + 2 for each in (*row, line)) > _WIDTH:
             yield row
             row = []
-        row.append((path, note))
+        row.append(line)
     if row:
         yield row
+
+
+def _entry(line: Line) -> str:
+    path, note = line
+    return f"{path} ({note})" if note else path
 
 
 def _folders(paths: Iterable[str]) -> str:
