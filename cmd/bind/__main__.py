@@ -1,7 +1,4 @@
-"""trireme-bind.
-
-Also change: internal/trireme/entrypoints.py (the programs).
-"""
+"""trireme-bind."""
 
 import sys
 

@@ -1,7 +1,4 @@
-"""trireme-filter.
-
-Also change: internal/trireme/entrypoints.py (the programs).
-"""
+"""trireme-filter."""
 
 import sys
 

@@ -1,7 +1,4 @@
-"""trireme-frontend.
-
-Also change: internal/trireme/entrypoints.py (the programs).
-"""
+"""trireme-frontend."""
 
 import sys
 

@@ -1,7 +1,4 @@
-"""trireme-insight.
-
-Also change: internal/trireme/entrypoints.py (the programs).
-"""
+"""trireme-insight."""
 
 import sys
 

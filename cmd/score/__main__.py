@@ -1,7 +1,4 @@
-"""trireme-score.
-
-Also change: internal/trireme/entrypoints.py (the programs).
-"""
+"""trireme-score."""
 
 import sys
 

@@ -1,7 +1,4 @@
-"""trireme-shadow.
-
-Also change: internal/trireme/entrypoints.py (the programs).
-"""
+"""trireme-shadow."""
 
 import sys
 

@@ -1,7 +1,4 @@
-"""trireme.
-
-Also change: internal/trireme/entrypoints.py (the programs).
-"""
+"""trireme."""
 
 import sys
 

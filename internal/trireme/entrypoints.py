@@ -4,8 +4,7 @@ Each function imports the process that it runs, so this is the highest layer. `t
 functions of their own (`cli.main`, `frontend.process`); a frontend's own phases do not pass here, as the frontend has
 done the same before it forked the forker.
 
-Also change: pyproject.toml, cmd/bind/__main__.py, cmd/filter/__main__.py, cmd/frontend/__main__.py,
-cmd/insight/__main__.py, cmd/score/__main__.py, cmd/shadow/__main__.py, cmd/trireme/__main__.py (the programs).
+Also change: pyproject.toml (the programs).
 
 Tests: tests/contract/test_output_that_fails.py, tests/contract/test_plugin_contract.py.
 """

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import yaml
 
-from tools.related.repository import Repository, one_spelling
+from tools.related.repository import WORD, Repository, one_spelling
 
 #: A definition at the beginning of a line, in the languages other than Python.
 _DEFINITION = re.compile(
@@ -94,13 +94,20 @@ def users(repository: Repository, path: str, names: Mapping[str, frozenset[str]]
 
 
 def used(repository: Repository, path: str, text: str) -> list[str]:
-    """The files whose modules a Python text imports, those first that few others name."""
+    """The modules that a Python text imports, and the files of the templates that a template includes.
+
+    Those come first whose names few files have.
+    """
     found: set[str] = set()
     for node in ast.walk(ast.parse(text)) if path.endswith(".py") else ():
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= repository.named_in(" ".join(f"{node.module}.{each.name}" for each in node.names))
+    for name in set(re.findall(r"\binclude \"([^\"]+)\"", text)):
+        defined = f'define "{name}"'
+        found |= {each for each in _files_with(repository, name) if defined in repository.texts[each]}
     loaded = re.findall(r"[\"']\.(\w+):\w+[\"']", text)
     found |= {f"{path.rpartition('/')[0]}/{each}.py" for each in loaded} & repository.texts.keys()
+    found = {re.sub(r"^internal/(.+)_pb2\w*\.pyi?$", r"protos/\1.proto", each) for each in found}
     stems = {each: one_spelling(pathlib.PurePath(each).stem) for each in found}
     return sorted(found, key=lambda each: (len(repository.files_by_word.get(stems[each], ())), each))
 
@@ -108,8 +115,9 @@ def used(repository: Repository, path: str, text: str) -> list[str]:
 def _files_with(repository: Repository, name: str) -> set[str]:
     """The files with a name as it is written."""
     word = re.compile(rf"\b{re.escape(name)}\b")
-    files = repository.files_by_word.get(one_spelling(name.rpartition(".")[2]), ())
-    return {each for each in files if word.search(repository.texts[each])}
+    last = name.rpartition(".")[2]
+    indexed = repository.files_by_word.get(one_spelling(last), ()) if WORD.fullmatch(last) else repository.words
+    return {each for each in indexed if name in repository.texts[each] and word.search(repository.texts[each])}
 
 
 def _is_only_here(repository: Repository, path: str, name: str, files: Iterable[str]) -> bool:

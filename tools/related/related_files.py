@@ -21,7 +21,9 @@ from tools.related.repository import Repository
 
 ROOT = pathlib.Path(__file__).parents[2]
 _LINES = 30
-_WIDTH = 150
+_WIDTH = 140
+_NOTE = 60
+_USES = 25
 _ALSO = re.compile(r"Also change: ((?:[^()\n]|,\s*\n)*)")
 #: What is generated without saying so at its beginning: sources, the target of make, what it writes.
 _GENERATED = (
@@ -32,10 +34,12 @@ _GENERATED = (
     ("console/**", "make console", "internal/trireme/insight/console/static/"),
 )
 _WRITTEN = re.compile(r"written by `(make [\w-]+)`(.*)", re.IGNORECASE)
+#: What names of tests have besides the name of what they test.
+_TEST = re.compile(r"^test_|(?:_test|(?<=[a-z])Test|\.test)$")
 #: A commit of more files has several subjects.
 _LARGE_COMMIT = 12
 _GENERATED_ENOUGH = 0.6
-_SHARED_ENOUGH = 0.5
+_SHARED_ENOUGH = 0.3
 
 Line = tuple[str, str]
 
@@ -55,7 +59,9 @@ class Related:
     def groups(self) -> Iterator[tuple[str, list[Line]]]:
         """Titles, and the files below each with what is known of them. A file is in one group."""
         yield "also change", self._new(self._declared())
-        yield "generated", [*self._generated()]
+        generated = [*self._generated()]
+        self._shown.update(path for path, _ in generated)
+        yield "generated", generated
         yield "CONTRIBUTING.md", [*self._rows_of_contributing()]
         yield "tests", self._new(self._tests())
         yield "uses it", self._new(self._users())
@@ -72,11 +78,9 @@ class Related:
         return new
 
     def _used(self) -> list[str]:
-        """The modules that it imports and the files that it names."""
-        return [
-            *definitions.used(self._repository, self._path, self._text),
-            *sorted(self._repository.named_in(self._part)),
-        ]
+        """The modules that it imports and the files that it names; of one name only those that its source names."""
+        modules = [] if self._name else definitions.used(self._repository, self._path, self._text)
+        return [*modules, *sorted(self._repository.named_in(self._part))]
 
     def _declared(self) -> Iterator[Line]:
         for path in sorted(self._listed(self._text)):
@@ -102,7 +106,7 @@ class Related:
             paths = [re.sub(r"<\w+>", "*", each) for each in re.findall(r"`([^` ]*[/.][^` ]*)`", " ".join(rest))]
             ends = (f"*/{each}*" if each.endswith("/") else f"*/{each}" for each in paths if "/" in each)
             if row.startswith("|") and any(fnmatch.fnmatch(f"/{self._path}", end) for end in ends):
-                yield f"{first}:", ", ".join(paths)
+                yield first, ", ".join(paths)
 
     def _generated(self) -> Iterator[Line]:
         written = _WRITTEN.search(self._text[:3000])
@@ -129,19 +133,28 @@ class Related:
         }
 
     def _tests(self) -> Iterator[Line]:
-        """The tests that the file declares, and those of its name in the nearest folder that has any."""
+        """The tests that the file declares, and those of its name; of a test the files that have its name."""
         declared = re.search(r"^Tests: ([^:]+)\.$", self._text, re.MULTILINE)
         for path in re.findall(r"[\w./-]+\.py", declared[1]) if declared else ():
             yield path, "declared"
-        *folders, name = pathlib.PurePath(self._path).parts
-        stem = re.escape(name.partition(".")[0])
-        folder = "|".join(re.escape(each) + r"\w*" for each in folders[-2:] if "_" in each) or stem
-        its_name = re.compile(rf"/(?:test_(?:{stem}|{folder})\.py|{stem}(?:_test\.go|Test\.java|\.test\.tsx?))$")
-        tests = [path for path in self._repository.paths if its_name.search(f"/{path}")]
-        in_common = {path: len({*folders} & {*pathlib.PurePath(path).parts}) for path in tests}
-        for path in tests:
-            if in_common[path] == max(1, *in_common.values()):
-                yield path, "its name"
+        folders = {*pathlib.PurePath(self._path).parts[:-1]}
+        near = {path: len(folders & {*pathlib.PurePath(path).parts}) for path in self._of_its_name()}
+        yield from ((path, "its name") for path in near if near[path] == max(near.values()) > 0)
+
+    def _of_its_name(self) -> Iterator[str]:
+        """The tests that are named as this file or as its folder, in any folder; of a test the other way round."""
+        stem = pathlib.PurePath(self._path).stem
+        folder = pathlib.PurePath(self._path).parent.name
+        tested = _TEST.sub("", stem)
+        for path in self._repository.paths:
+            other = pathlib.PurePath(path).stem
+            other_tested = _TEST.sub("", other)
+            if tested != stem:
+                fits = other == tested
+            else:
+                fits = other_tested == stem or ("_" in folder and other_tested.startswith(folder))
+            if fits and (other == other_tested) == (tested != stem):
+                yield path
 
     def _users(self) -> Iterator[Line]:
         names = definitions.definitions(self._path, self._text)
@@ -154,7 +167,8 @@ class Related:
         often = collections.Counter(name for used in found.values() for name in used)
         weights = {path: sum(1 / often[name] for name in used) for path, used in found.items()}
         for path in sorted(found, key=lambda each: (-weights[each], each)):
-            yield path, _listing(sorted(found[path], key=lambda each: (often[each], each)))
+            names = sorted(found[path] - {self._name}, key=lambda each: (often[each], each))
+            yield path, _listing(names, _USES)
 
     def _ranked(self, least: float) -> list[tuple[str, list[str]]]:
         """Files with the rare facts that they share, the most telling of both first."""
@@ -182,8 +196,15 @@ class Related:
         return subprocess.run(command, cwd=self._repository.root, capture_output=True, text=True, check=False).stdout
 
 
-def _listing(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" … {len(names) - 5} more" if len(names) > 5 else "")
+def _listing(names: Sequence[str], most: int = _NOTE) -> str:
+    """The first names, in about so many characters."""
+    width, shown = 0, []
+    for name in names:
+        width += len(name) + 2
+        if shown and width > most:
+            return f"{', '.join(shown)} … {len(names) - len(shown)} more"
+        shown.append(name)
+    return ", ".join(shown)
 
 
 def lines(groups: Iterable[tuple[str, list[Line]]], most: int) -> Iterator[str]:
@@ -192,7 +213,7 @@ def lines(groups: Iterable[tuple[str, list[Line]]], most: int) -> Iterator[str]:
     sizes = [len(rows) for _, rows in filled]
     shares = _shares(sizes, most) if most else sizes
     for (title, rows), share in zip(filled, shares, strict=True):
-        shown = ["  ".join(f"{path}  {note}".rstrip() for path, note in row)[:_WIDTH] for row in rows[:share]]
+        shown = ["  ".join(map(_entry, row)) for row in rows[:share]]
         if share < len(rows):
             shown[-1] = f"… {_folders(path for row in rows[share - 1 :] for path, _ in row)}"
         for text in shown:
@@ -201,15 +222,20 @@ def lines(groups: Iterable[tuple[str, list[Line]]], most: int) -> Iterator[str]:
 
 
 def _rows(found: Iterable[Line]) -> Iterator[list[Line]]:
-    """Paths without a note share a line as far as they fit."""
+    """Neighbours share a line as far as they fit."""
     row: list[Line] = []
-    for path, note in found:
-        if row and (note or row[-1][1] or sum(len(each) + 2 for each, _ in row) + len(path) + 2 > _WIDTH):
+    for line in found:
+        if row and sum(len(_entry(each)) + 2 for each in (*row, line)) > _WIDTH:
             yield row
             row = []
-        row.append((path, note))
+        row.append(line)
     if row:
         yield row
+
+
+def _entry(line: Line) -> str:
+    path, note = line
+    return f"{path} ({note})" if note else path
 
 
 def _folders(paths: Iterable[str]) -> str:

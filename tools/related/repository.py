@@ -73,15 +73,15 @@ class Repository:
         return out
 
     def named_in(self, text: str) -> set[str]:
-        """The files that a text names, by paths or ends of paths that fit one file, or by full names in Python."""
+        """The files that a text names, by paths or ends of paths that fit it, or by full names in Python."""
         return {path for name in set(_PATH.findall(text)) for path in self._meant(name.rstrip("."))}
 
     def _meant(self, name: str) -> list[str]:
-        """The file that a path or a full name means. Empty: none, or it fits several."""
+        """The file that a path or a full name means. Empty: none, or it fits more than two."""
         dotted = name.replace(".", "/")
         for end in (name, dotted, dotted.rpartition("/")[0]):
             fitting = self._fitting(end) if end else []
-            if len(fitting) == 1:
+            if 1 <= len(fitting) <= 2:
                 return fitting
         return []
 
@@ -107,16 +107,18 @@ class Repository:
                     yield other
 
     def naming_folder(self, path: str) -> Iterator[str]:
-        """The Python files that name the file's folder in quotes, or as a part of a path, and may read it.
+        """The Python files that name the file's folder, or the one above, in quotes or in a path, and may read it.
 
-        Those that are not above the folder count if its name is of several words.
+        Those that are not directly above it count if its name is of several words.
         """
-        above, _, folder = path.rpartition("/")[0].rpartition("/")
-        name = re.compile(rf"[\"'/]{re.escape(folder)}[\"'/]")
-        for other, text in self.texts.items():
-            near = "_" in folder or (above and other.rpartition("/")[0] == above)
-            if near and other.endswith(".py") and other != path and folder in text and name.search(text):
-                yield other
+        folders = path.split("/")[:-1]
+        for depth in range(len(folders) - 1, max(1, len(folders) - 3), -1):
+            name = re.compile(rf"[\"'/]{re.escape(folders[depth])}[\"'/]")
+            above = "/".join(folders[:depth])
+            for other, text in self.texts.items():
+                is_near = "_" in folders[depth] or other.rpartition("/")[0] == above
+                if is_near and other.endswith(".py") and other != path and name.search(text):
+                    yield other
 
 
 def _beginning(text: str, end: int) -> str:

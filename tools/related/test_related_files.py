@@ -40,6 +40,16 @@ def reset():
     "docs/architecture.md": "See `bind/retries.py`.\n",
     "docs/other.md": "Nothing about it.\n",
     "protos/trireme/v1/bind.proto": "service BindPhase {\n  rpc BindPods(A) returns (B);\n}\n",
+    "CONTRIBUTING.md": "| to add | files |\n| a policy | `policies/<policy>/`, `policies/registered.py` |\n",
+    "internal/trireme/policies/first_come/spec.py": 'rule = LazyImport(".rule:make")\n',
+    "internal/trireme/policies/first_come/rule.py": "make = list\n",
+    "internal/trireme/policies/registered.py": 'FOLDERS = ("first_come",)\n',
+    "tests/unit/policies/test_first_come.py": "",
+    "deploy/chart/templates/_pods.tpl": '{{- define "trireme.pod" }}\n',
+    "deploy/chart/templates/bind.yaml": '{{ include "trireme.pod" . }} {{ .Values.bind.retryDelay }}\n',
+    "pyproject.toml": 'dependencies = ["kopf>=1.37"]\n',
+    "examples/requirements.txt": "kopf>=1.37\n",
+    "examples/other.txt": "kopf>=1.36\n",
     "sdk/go/binder.go": "package sdk\n\nfunc (s *server) BindPods() {}\n",
 }
 
@@ -74,7 +84,7 @@ def test_files_that_declare_each_other_come_first(repository: Repository) -> Non
 
 def test_users_are_found_however_they_import(repository: Repository) -> None:
     users = related(repository, RETRIES)["uses it"]
-    assert users["internal/trireme/bind/process.py"] == "Retry, retry_delay"
+    assert "retry_delay" in users["internal/trireme/bind/process.py"]
     assert users["internal/trireme/bind/loader.py"] == "reset"
     assert users["tests/unit/bind/test_process.py"] == "reset"
     assert "internal/trireme/score/rounds.py" not in users
@@ -87,6 +97,7 @@ def test_of_one_name_only_its_users_are_named(repository: Repository) -> None:
 
 def test_the_test_of_its_name_is_that_of_its_folder(repository: Repository) -> None:
     assert {*related(repository, RETRIES)["tests"]} == {"tests/unit/bind/test_retries.py"}
+    assert {*related(repository, "tests/unit/bind/test_retries.py")["tests"]} == {RETRIES}
 
 
 def test_what_is_generated_is_named_with_its_command(repository: Repository) -> None:
@@ -95,6 +106,26 @@ def test_what_is_generated_is_named_with_its_command(repository: Repository) -> 
     assert generated["docs/flags.md"].startswith("`make docs`, MOST_RETRIES, retry_delay")
     assert "`make protos`" in related(repository, "protos/trireme/v1/bind.proto")["generated"].values()
     assert related(repository, "docs/flags.md")["generated"]["docs/flags.md"].startswith("`make docs` writes it")
+
+
+def test_a_folder_of_a_table_is_found_by_its_rows_its_name_and_its_tests(repository: Repository) -> None:
+    found = related(repository, "internal/trireme/policies/first_come/spec.py")
+    assert found["CONTRIBUTING.md"] == {"a policy": "policies/*/, policies/registered.py"}
+    assert {*found["names its folder"]} == {"internal/trireme/policies/registered.py"}
+    assert {*found["tests"]} == {"tests/unit/policies/test_first_come.py"}
+    assert {*found["it uses"]} == {"internal/trireme/policies/first_come/rule.py"}
+
+
+def test_templates_are_users_of_values_and_of_other_templates(repository: Repository) -> None:
+    assert "deploy/chart/templates/bind.yaml" in related(repository, "deploy/chart/values.yaml")["uses it"]
+    found = related(repository, "deploy/chart/templates/bind.yaml")
+    assert {*found["it uses"]} == {"deploy/chart/templates/_pods.tpl"}
+    assert "`make manifests`" in found["generated"].values()
+
+
+def test_the_same_requirement_of_a_package_is_found(repository: Repository) -> None:
+    found = related(repository, "examples/requirements.txt")["same words"]
+    assert {*found} == {"pyproject.toml"}
 
 
 def test_documents_that_name_its_path_are_named(repository: Repository) -> None:
@@ -124,19 +155,21 @@ def test_files_that_often_change_together_are_named(repository: Repository) -> N
 
 
 def test_long_groups_are_cut_and_counted() -> None:
-    groups = [("uses it", [(f"a/{number}.py", "Name") for number in range(40)]), ("tests", [("b.py", "declared")])]
+    groups = [
+        ("uses it", [(f"a/{'n' * 100}{number}.py", "Name") for number in range(40)]),
+        ("tests", [("b.py", "why")]),
+    ]
     printed = [*related_files.lines(groups, 10)]
     assert len(printed) == 10
-    assert printed[0].split() == ["uses", "it", "a/0.py", "Name"]
+    assert printed[0].split() == ["uses", "it", f"a/{'n' * 100}0.py", "(Name)"]
     assert printed[8].split() == ["…", "32", "in", "a"]
-    assert printed[9].split() == ["tests", "b.py", "declared"]
+    assert printed[9].split() == ["tests", "b.py", "(why)"]
     assert len([*related_files.lines(groups, 0)]) == 41
 
 
-def test_paths_without_notes_share_a_line() -> None:
-    groups = [("names it", [("a.py", ""), ("b.py", ""), ("c.py", "why"), ("d" * 149, "")])]
+def test_neighbours_share_a_line_as_far_as_they_fit() -> None:
+    groups = [("names it", [("a.py", ""), ("b.py", "why"), ("d" * 130, ""), ("e.py", "")])]
     assert [line.split() for line in related_files.lines(groups, 10)] == [
-        ["names", "it", "a.py", "b.py"],
-        ["c.py", "why"],
-        ["d" * 149],
+        ["names", "it", "a.py", "b.py", "(why)"],
+        ["d" * 130, "e.py"],
     ]

@@ -2,8 +2,6 @@
 
 `scheduling/queue_sort_keys.py` keeps them, `remote/remote_queue_sort.py`, `sdk/queueing.py`,
 `plugin_verification/queue_specifications.py` and the SDKs of other languages (sdk/) check them.
-
-Also change: internal/trireme/sdk/queueing.py (the most numbers of a key).
 """
 
 from typing import NamedTuple

@@ -2,7 +2,6 @@
 
 Also change: sdk/go/queueing.go, sdk/java/src/main/java/dev/trireme/sdk/QueueHandlers.java,
 sdk/rust/src/services/queueing.rs, sdk/typescript/src/services/queue_service.ts (the same in the other languages' SDKs).
-Also change: internal/trireme/framework/sort_key.py (the most numbers of a key).
 Also change: protos/trireme/v1/queue.proto (the messages).
 
 Tests: tests/contract/test_plugin_sdk_queue.py.

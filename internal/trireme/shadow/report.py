@@ -2,7 +2,7 @@
 
 `shadow_run` makes it. `make docs` writes the schema of the JSON from the types here.
 
-Also change: docs/shadow.md, internal/trireme/shadow/report_lines.py, internal/trireme/shadow/report_page.py.
+Also change: docs/shadow.md.
 """
 
 import dataclasses

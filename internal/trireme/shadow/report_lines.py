@@ -1,7 +1,5 @@
 """The report in the terminal: a few lines of at most 80 columns.
 
-Also change: internal/trireme/shadow/report.py (the values, and their JSON).
-
 Tests: tests/unit/shadow/test_report.py.
 """
 

@@ -1,7 +1,5 @@
 """The report as one HTML page: no script, no request to any host, light and dark as the reader's system is.
 
-Also change: internal/trireme/shadow/report.py (the values, and their JSON).
-
 Tests: tests/unit/shadow/test_report.py.
 """
 
