@@ -142,14 +142,16 @@ class ClassCounter:
         """Update to the snapshot's current state."""
         if self._generation == snap.generation:
             return
-        changes = snap.placements.since(self._generation, self.live_only) if self._generation >= 0 else None
         new_keys = self._set_weights_of_new_classes(snap)
-        if changes is None:
-            self._recount_under_keys(snap, tuple(self._weights))
-        else:
-            self._add_placement_changes(snap, changes, new_keys)
-            if new_keys:
-                self._recount_under_keys(snap, new_keys)
+        # Without a weight there is nothing to add up.
+        if self._weights:
+            changes = snap.placements.since(self._generation, self.live_only) if self._generation >= 0 else None
+            if changes is None:
+                self._recount_under_keys(snap, tuple(self._weights))
+            else:
+                self._add_placement_changes(snap, changes, new_keys)
+                if new_keys:
+                    self._recount_under_keys(snap, new_keys)
         self._generation = snap.generation
 
     def _set_weights_of_new_classes(self, snap: snapshot.Snapshot) -> tuple[str, ...]:

@@ -324,20 +324,22 @@ class Snapshot:
         class_ids = np.array(columns.pod_class, dtype=np.int32)
         slots = np.array(columns.slot, dtype=np.int32)
         flags = np.array(columns.flags, dtype=np.uint8)
-        occupied = table.slot[rows] >= 0
-        moved = (table.slot[rows] != slots) | (table.pod_class[rows] != class_ids) | (table.flags[rows] != flags)
-        self._add_or_subtract_pods_on_nodes(rows[occupied & moved], -1, generation)
-        table.count += int(np.count_nonzero(~occupied))
+        starts = np.array(columns.start_time_s, dtype=np.int64)
+        occupied, added = table.slot[rows] >= 0, rows
+        if occupied.any():
+            moved = (table.slot[rows] != slots) | (table.pod_class[rows] != class_ids) | (table.flags[rows] != flags)
+            self._add_or_subtract_pods_on_nodes(rows[occupied & moved], -1, generation)
+            restarted = slots[occupied & (table.start[rows] != starts)].astype(np.intp)
+            self.nodes.start_changes.touch(restarted, generation)
+            added = rows[moved | ~occupied]
+        table.count += rows.size - int(np.count_nonzero(occupied))
         table.pod_class[rows] = class_ids
         table.class_index[rows] = self._class_indices(class_ids)
         table.slot[rows] = slots
         table.flags[rows] = flags
-        starts = np.array(columns.start_time_s, dtype=np.int64)
-        restarted = slots[occupied & (table.start[rows] != starts)].astype(np.intp)
-        self.nodes.start_changes.touch(restarted, generation)
         table.start[rows] = starts
         table.write_names(rows.tolist(), columns.uid, columns.name)
-        self._add_or_subtract_pods_on_nodes(rows[moved | ~occupied], 1, generation)
+        self._add_or_subtract_pods_on_nodes(added, 1, generation)
 
     def _append_unnamed_pods(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, generation: int) -> None:
         """Add pods without names in rows at the end of the table, where all is 0 yet. Shapes: both (n,)."""
