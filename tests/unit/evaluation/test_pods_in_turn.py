@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
+from trireme.evaluation import plugin_timer
 from trireme.evaluation.scoring import placement, pods_in_turn, ranking, score_column
 from trireme.plugin_api.scorers import Normalization
 from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
@@ -129,7 +130,7 @@ def _together(situation: Situation) -> list[list[tuple[int, int]]]:
             )
         )  # fmt: skip
     before = node_usage.UsageWithPods(cluster.builder.snap, situation.before)
-    placed = pods_in_turn.PodsInTurn(wanted, before, cluster.ties).place()
+    placed = pods_in_turn.PodsInTurn(wanted, before, cluster.ties, plugin_timer.NO_TIMER).place()
     return [[(choice.slot, choice.total) for choice in each] for each in placed]
 
 
