@@ -81,6 +81,10 @@ class ClassPods:
         if len(self.heap) > 2 * self.alive + _SLACK:
             self.heap = [entry for entry in self.heap if entry[3].container is self and entry[3].stamp == entry[2]]
             heapq.heapify(self.heap)
+        # By another QueueSort the next entity may be older than the first was; where it is younger, the turn is put
+        # off once it comes.
+        if self.alive and (turn := self.current_turn()) < self.turn:
+            self.level_queue.push_turn(self, turn)
 
     def take(self, limit: int) -> list[QueuedEntity]:
         """Takes out the first entity, and those after it up to `limit`.
@@ -142,7 +146,7 @@ class LevelQueue:
         if heap[0][3] is entity:
             turn = max((entity.timestamp, entity.stamp), class_pods.served)
             if turn != class_pods.turn:
-                self._push_turn(class_pods, turn)
+                self.push_turn(class_pods, turn)
 
     def on_removed(self, class_pods: ClassPods) -> None:
         """Count that an entity was taken out of `class_pods`; removes what became empty by it."""
@@ -195,7 +199,7 @@ class LevelQueue:
                 if child < len(turns):
                     heapq.heappush(front, (*turns[child][:2], child))
 
-    def _push_turn(self, class_pods: ClassPods, turn: Turn) -> None:
+    def push_turn(self, class_pods: ClassPods, turn: Turn) -> None:
         """Enter when the class's turn is; its earlier entry in the heap counts no more."""
         class_pods.turn = turn
         heapq.heappush(self.turns, (*turn, class_pods))
