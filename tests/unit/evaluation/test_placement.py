@@ -180,3 +180,12 @@ def test_a_node_with_the_lowest_total_is_likely_to_be_next_where_it_takes_a_pod(
     capacity = np.array([1, 0, 1], dtype=np.int32)
     placer = placement.Placer(placement.ScoredNodes(capacity, np.array([0, 1, 2]), static, None))
     assert sorted(placer.likely_nodes(5)) == [0, 2]
+
+
+@pytest.mark.parametrize("raw", [0, 3])
+@pytest.mark.parametrize("normalization", [Normalization.NONE, Normalization.MAX, Normalization.MAX_REVERSED])
+def test_a_plugin_that_scores_all_nodes_alike_adds_the_same_as_any_other(
+    raw: int, normalization: Normalization
+) -> None:
+    scores = placement.normalize_scores(np.array([raw, raw], dtype=np.int64), normalization)
+    assert placement.common_score(raw, normalization, 2) == 2 * int(scores[0])
