@@ -418,13 +418,12 @@ def test_a_smaller_class_fits_where_the_one_before_does_not(cluster: Cluster) ->
     assert _admitted(cluster, large, small, large) == [{"n9"}, every, {"n9"}]
 
 
-def test_while_pods_are_nominated_the_pods_of_a_daemon_set_are_not_asked_about_together(cluster: Cluster) -> None:
-    """The room that nominated pods are to have is looked at for each class."""
+def _nominate(cluster: Cluster, name: str) -> None:
+    """A pod of higher priority, which takes all of the node, is nominated to it."""
     large = cluster.class_of(pod({"app": "x"}, requests={"cpu": "4"}, priority=9))
-    daemons = [pod({"app": "a"}, affinity=_to_nodes(name), requests={"cpu": "1"}) for name in ("n1", "n0")]
-    assert _admitted(cluster, *daemons) == [{"n1"}, {"n0"}]
+    cluster.follow()
     nominated = cycle_pb2.PodIdentity(uid="u")
-    slot = cluster.snap.nodes.slot_of_name["n0"]
+    slot = cluster.snap.nodes.slot_of_name[name]
     generation = cluster.snap.generation
     cluster.snap.apply(
         snapshot_pb2.Delta(
@@ -433,7 +432,35 @@ def test_while_pods_are_nominated_the_pods_of_a_daemon_set_are_not_asked_about_t
             nominations=[snapshot_pb2.Nomination(pod=nominated, pod_class=large, slot=slot)],
         )
     )
+
+
+def test_while_pods_are_nominated_the_pods_of_a_daemon_set_are_not_asked_about_together(cluster: Cluster) -> None:
+    """The room that nominated pods are to have is looked at for each class."""
+    daemons = [pod({"app": "a"}, affinity=_to_nodes(name), requests={"cpu": "1"}) for name in ("n1", "n0")]
+    assert _admitted(cluster, *daemons) == [{"n1"}, {"n0"}]
+    _nominate(cluster, "n0")
     assert _admitted(cluster, *daemons) == []
+
+
+def test_while_pods_are_nominated_a_new_class_does_not_fit_where_its_family_does(cluster: Cluster) -> None:
+    """Else it would take the room of a pod for which others were evicted."""
+    every = {f"n{number}" for number in range(10)}
+    kinds = [pod({"app": "a"}, requests={"cpu": cpu}) for cpu in ("1", "2", "3")]
+    assert _admitted(cluster, *kinds[:2]) == [every, every]
+    cluster.class_of(kinds[2])
+    _nominate(cluster, "n0")
+    assert _admitted(cluster, kinds[2]) == []
+    assert cluster.filtered(kinds[2]).capacity["n0"] == 0
+
+
+def test_a_class_that_comes_again_after_a_new_one_is_scored_by_what_nodes_have_now(cluster: Cluster) -> None:
+    """For the new one its scores are not all brought up to date."""
+    again, new = (pod({}, requests={"cpu": cpu}) for cpu in ("100m", "200m"))
+    cluster.schedule(again, 1, 1)
+    for number in range(8):
+        cluster.place(pod({}, requests={"cpu": "2"}), f"n{number}")
+    hosts = cluster.schedule_in_turn([(new, 1), (again, 1)])
+    assert sorted(host for of_class in hosts for host in of_class) == ["n8", "n9"]
 
 
 def test_the_call_ends_before_a_class_that_looks_at_other_pods(cluster: Cluster) -> None:
