@@ -443,7 +443,7 @@ def test_while_pods_are_nominated_the_pods_of_a_daemon_set_are_not_asked_about_t
 
 
 def test_while_pods_are_nominated_a_new_class_does_not_fit_where_its_family_does(cluster: Cluster) -> None:
-    """Else it would take the room of a pod for which others were evicted."""
+    """The room of a pod that others were evicted for is not taken by another one."""
     every = {f"n{number}" for number in range(10)}
     kinds = [pod({"app": "a"}, requests={"cpu": cpu}) for cpu in ("1", "2", "3")]
     assert _admitted(cluster, *kinds[:2]) == [every, every]
