@@ -327,13 +327,12 @@ def test_a_class_that_differs_in_requests_is_filtered_for_what_reads_them(cluste
     assert spent[1] == 10 < spent[0]
 
 
-def test_while_pods_are_nominated_the_pods_of_a_daemon_set_are_not_asked_about_together(cluster: Cluster) -> None:
-    """The room that nominated pods are to have is looked at for each class."""
+def _nominate(cluster: Cluster, name: str) -> None:
+    """A pod of higher priority, which takes all of the node, is nominated to it."""
     large = cluster.class_of(pod({"app": "x"}, requests={"cpu": "4"}, priority=9))
-    daemons = [pod({"app": "a"}, affinity=to_nodes(name), requests={"cpu": "1"}) for name in ("n1", "n0")]
-    assert _admitted(cluster, *daemons) == [{"n1"}, {"n0"}]
+    cluster.follow()
     nominated = cycle_pb2.PodIdentity(uid="u")
-    slot = cluster.snap.nodes.slot_of_name["n0"]
+    slot = cluster.snap.nodes.slot_of_name[name]
     generation = cluster.snap.generation
     cluster.snap.apply(
         snapshot_pb2.Delta(
@@ -342,7 +341,25 @@ def test_while_pods_are_nominated_the_pods_of_a_daemon_set_are_not_asked_about_t
             nominations=[snapshot_pb2.Nomination(pod=nominated, pod_class=large, slot=slot)],
         )
     )
+
+
+def test_while_pods_are_nominated_the_pods_of_a_daemon_set_are_not_asked_about_together(cluster: Cluster) -> None:
+    """The room that nominated pods are to have is looked at for each class."""
+    daemons = [pod({"app": "a"}, affinity=to_nodes(name), requests={"cpu": "1"}) for name in ("n1", "n0")]
+    assert _admitted(cluster, *daemons) == [{"n1"}, {"n0"}]
+    _nominate(cluster, "n0")
     assert _admitted(cluster, *daemons) == []
+
+
+def test_while_pods_are_nominated_a_new_class_does_not_fit_where_its_family_does(cluster: Cluster) -> None:
+    """The room of a pod that others were evicted for is not taken by another one."""
+    every = {f"n{number}" for number in range(10)}
+    kinds = [pod({"app": "a"}, requests={"cpu": cpu}) for cpu in ("1", "2", "3")]
+    assert _admitted(cluster, *kinds[:2]) == [every, every]
+    cluster.class_of(kinds[2])
+    _nominate(cluster, "n0")
+    assert _admitted(cluster, kinds[2]) == []
+    assert cluster.filtered(kinds[2]).capacity["n0"] == 0
 
 
 def test_of_a_class_that_names_its_nodes_only_these_are_filtered(cluster: Cluster) -> None:

@@ -181,6 +181,16 @@ def test_pods_that_want_the_same_few_nodes_go_where_they_go_one_after_the_other(
         apart.close()
 
 
+def test_a_class_that_comes_again_after_a_new_one_is_scored_by_what_nodes_have_now(cluster: Cluster) -> None:
+    """For the new one its scores are not all brought up to date."""
+    again, new = (pod({}, requests={"cpu": cpu}) for cpu in ("100m", "200m"))
+    cluster.schedule(again, 1, 1)
+    for number in range(8):
+        cluster.place(pod({}, requests={"cpu": "2"}), f"n{number}")
+    hosts = cluster.schedule_in_turn([(new, 1), (again, 1)])
+    assert sorted(host for of_class in hosts for host in of_class) == ["n8", "n9"]
+
+
 def test_the_call_ends_before_a_class_that_looks_at_other_pods(cluster: Cluster) -> None:
     plain = pod({"app": "a"})
     near = pod({"app": "b"}, affinity=affinity([term(ZONE, {"app": "b"})]))
