@@ -284,6 +284,19 @@ def test_a_group_of_one_zone_fits_only_within_one(cpu: str, fitting: list[str]) 
     assert server.invariants.pods_that_fit() == fitting
 
 
+@pytest.mark.parametrize(
+    ("spec", "fitting"), [(_ZONED, []), ({"schedulingPolicy": {"gang": {"minCount": 2}}}, ["one", "two"])]
+)
+def test_a_group_of_one_zone_waits_for_devices_that_are_not_released(spec: Object, fitting: list[str]) -> None:
+    """As with kube-scheduler; others have theirs released, and then they fit."""
+    server = _Server()
+    server.put(GROUPS, "gang", spec=spec)
+    server.claim("made", "1", made_for="one")
+    server.create("one", schedulingGroup={"podGroupName": "gang"}, **_EXTENDED)
+    server.create("two", schedulingGroup={"podGroupName": "gang"})
+    assert server.invariants.pods_that_fit() == fitting
+
+
 def test_a_gated_member_holds_back_its_group() -> None:
     """If this fails, a simulation reports a group that waits rightly, or none that is forgotten."""
     server = _Server()

@@ -15,6 +15,7 @@ from tests.simulation.pod_demands import (
     group_of,
     is_done,
     is_terminating,
+    made_claim_of,
     may_run_on,
 )
 from tests.simulation.simulated_workloads import (
@@ -63,8 +64,8 @@ def _groups_that_fit(store: Store, pods: list[Object], pending: list[Object], ro
             continue
         spec, members = record.object["spec"], waiting[record.name]
         zones = _ZONES if "schedulingConstraints" in spec else ("",)
-        if zones is _ZONES and scheduled[record.name]:
-            continue  # it may only go where the others are
+        if zones is _ZONES and (scheduled[record.name] or any(_has_made_claim(store, pod) for pod in members)):
+            continue  # it may only go where the others are, or where devices are that are not released for it
         needed = max(spec["schedulingPolicy"]["gang"]["minCount"] - scheduled[record.name], 1)
         if len(members) >= needed and any(room.has_room_for(members, needed, zone) for zone in zones):
             found += [pod["metadata"]["name"] for pod in members]
@@ -78,6 +79,16 @@ def _by_group(pods: list[Object]) -> Mapping[str, list[Object]]:
         if group := group_of(pod):
             found[group].append(pod)
     return found
+
+
+def _has_made_claim(store: Store, pod: Object) -> bool:
+    """Whether a claim that an attempt made for the pod has devices.
+
+    No attempt at a group with a topology constraint releases them (`PodGroupPostFilter` of
+    plugins/dynamicresources/dynamicresources.go).
+    """
+    record = store.get(DEVICE_CLAIMS, "default", made_claim_of(pod))
+    return record is not None and bool(devices_of(record.object))
 
 
 def _is_scheduled(pod: Object) -> bool:
