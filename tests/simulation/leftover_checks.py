@@ -2,8 +2,9 @@
 
 Whenever a leader begins a scheduling cycle, nothing is assumed or nominated for what is not there any more. Once
 everything is at rest, nothing is in flight: no frontend or replica of bind remembers anything of an attempt, a binding
-or a preemption, and the API server has no reservation for a pod without a node. What a former leader has reserved may
-stay: as with kube-scheduler, its pod has the devices once it fits where they are, or the next refusal frees them.
+or a preemption, and the API server has neither a reservation for a pod without a node nor the refusal of a pod with
+one. What a former leader has reserved may stay: as with kube-scheduler, its pod has the devices once it fits where they
+are, or the next refusal frees them.
 """
 
 from __future__ import annotations
@@ -120,6 +121,8 @@ class LeftoverChecks:
             node = _nomination(record.object)
             if node and self._store.get(NODES, "", node) is None:
                 yield f"pod {record.name} is nominated to {node}, which is gone"
+            if record.object["spec"].get("nodeName") and _is_said_to_be_unscheduled(record.object):
+                yield f"pod {record.name} has a node, and its condition says that it has none"
 
     def _of_frontend(self, built: app.App) -> Iterator[str]:
         yield from _not_empty(built, _OF_FRONTENDS)
@@ -164,3 +167,9 @@ def _given(claim: Object) -> dict[str, str]:
 def _nomination(pod: Object) -> str:
     """The node that a pending pod is nominated to."""
     return "" if pod["spec"].get("nodeName") else str((pod.get("status") or {}).get("nominatedNodeName") or "")
+
+
+def _is_said_to_be_unscheduled(pod: Object) -> bool:
+    """Whether the pod's status has the condition of an attempt that failed."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "PodScheduled" and each["status"] == "False" for each in conditions)

@@ -87,6 +87,16 @@ def test_a_nomination_to_a_node_that_is_gone_is_found(node: str) -> None:
     assert server.checks.differences() == expected
 
 
+@pytest.mark.parametrize(("name", "is_wrong"), [("bound", True), ("pending", False)])
+def test_a_bound_pod_whose_condition_is_that_of_a_refusal_is_found(name: str, is_wrong: bool) -> None:
+    """If this fails, a condition that is written after the binding is missed."""
+    server = _Server()
+    spec = {"nodeName": "node-1"} if name == "bound" else {}
+    server.pod(name, spec, {"conditions": [{"type": "PodScheduled", "status": "False"}]})
+    expected = ["pod bound has a node, and its condition says that it has none"] if is_wrong else []
+    assert server.checks.differences() == expected
+
+
 @pytest.mark.parametrize("volume", ["", "volume"])
 def test_a_node_that_stays_selected_without_a_volume_is_found(volume: str) -> None:
     """If this fails, a claim may keep its pod on a node that has no room for it."""
