@@ -118,7 +118,7 @@ AT_REST = (
     Claim(
         "What is prepared and not used is undone.",
         (LeftoverChecks,),
-        ("assumed-objects-stay", "binding-never-ends", "work-stays-in-flight"),
+        ("assumed-objects-stay", "binding-never-ends", "condition-after-binding", "work-stays-in-flight"),
     ),
     Claim("Insight finds no feasible node for pods that wait, and its numbers add up.", (InsightChecks,)),
     Claim(

@@ -15,6 +15,19 @@ def assumed_objects_stay() -> None:
     mutations.drop_calls("ReserveCalls.unreserve", "_changed")
 
 
+@defect(
+    "stall", "slow", seed=2, features=("rates",), found_by="a pod has a node, and its condition says that it has none"
+)
+def condition_after_binding() -> None:
+    """A pod is bound while the condition of its last refusal is still to be written."""
+
+    async def wait_until_written(original: Any, self: Any, uid: str) -> None:
+        pass
+
+    mutations.replace("AttemptReporter.has_unwritten", lambda original, self, uid: False)
+    mutations.replace("AttemptReporter.wait_until_written", wait_until_written)
+
+
 @defect("answer_with_error", "kill", found_by="pods are in the binding cycle at rest")
 def binding_never_ends() -> None:
     """A pod that is not bound after all counts as in the binding cycle forever."""
