@@ -60,6 +60,8 @@ async def test_it_is_made_with_its_versions() -> None:
     api = _Api(failures=3)
     _, writing = await _standing(api)
     verb, path, body = await api.next_write()
+    await asyncio.sleep(0)
+    assert not writing.done(), "it waits for the next renewal"
     writing.cancel()
     assert (verb, path) == ("POST", "/apis/coordination.k8s.io/v1beta1/namespaces/kube-system/leasecandidates")
     assert body == {
@@ -113,4 +115,17 @@ async def test_it_is_renewed_where_it_is_and_made_again_where_it_is_gone(events:
     candidate._due.set()
     assert (await api.next_write())[0] == verb
     assert api.written[-1][2]["spec"]["renewTime"] == "2026-01-02T03:00:00.123456Z"
+    writing.cancel()
+
+
+async def test_nothing_is_written_before_the_list_says_whether_it_is_there() -> None:
+    """A candidate that was left by an earlier process would be created again, which is refused."""
+    api: Any = _Api()
+    candidate = lease_candidate.LeaseCandidate(api, lease_candidate.Candidacy("me", "1.37.0", "1.36.0"), lambda: WALL)
+    writing = asyncio.create_task(candidate._write_candidate_when_due())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not api.written
+    candidate.on_events(_listed({"metadata": {"name": "me"}}))
+    assert (await api.next_write())[0] == "PUT"
     writing.cancel()
