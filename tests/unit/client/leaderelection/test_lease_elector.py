@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -92,8 +93,9 @@ async def test_an_elector_leads_until_it_is_stopped_and_has_released_the_lease_t
     elector = _elector(monkeypatch, api, notices, clock=lambda: 100.0)
     elector.start()
     await polling.until(lambda: len(notices) > 4, seconds=20)
-    assert notices[0] == Observed("me")
-    assert all(isinstance(each, Leading) and each.epoch == 100 for each in notices[1:])
+    assert all(each.daemon for each in threading.enumerate() if each.name == "lease"), "no process waits for it"
+    terms = [(each.epoch, each.renewal) for each in notices if isinstance(each, Leading)]
+    assert (notices[0], terms[:3]) == (Observed("me"), [(100, False), (100, True), (100, True)])
     assert elector.remaining_seconds == 15.0
     async with asyncio.timeout(20):
         await elector.stop()
@@ -129,6 +131,7 @@ async def test_a_follower_stops_in_the_middle_of_its_wait(monkeypatch: pytest.Mo
     await polling.until(lambda: notices, seconds=20)
     async with asyncio.timeout(20):
         await elector.stop()
+    assert len(api.tasks) == 1, "it reads the Lease once in a retry period"
     assert (notices, api.holder) == ([Observed("other")], "other")
 
 
@@ -161,7 +164,7 @@ async def test_a_candidate_stands_while_its_elector_contends(monkeypatch: pytest
         synced = False
 
         def __init__(self, *_: object) -> None:
-            self.synced = True
+            """Every candidate is as synced as the class says."""
 
         async def run(self) -> None:
             standing.append("begins")
@@ -179,7 +182,9 @@ async def test_a_candidate_stands_while_its_elector_contends(monkeypatch: pytest
     assert not elector.candidate_synced
     elector.start()
     await polling.until(lambda: elector.leading, seconds=20)
-    assert (standing, elector.candidate_synced) == (["begins"], True)
+    assert (standing, elector.candidate_synced) == (["begins"], False)
+    Candidate.synced = True
+    assert elector.candidate_synced
     async with asyncio.timeout(20):
         await elector.stop()
     assert standing == ["begins", "ends"]
