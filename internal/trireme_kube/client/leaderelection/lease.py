@@ -164,7 +164,7 @@ class LeaseElector:
         owner, ended = self._owner, self._ended
         if owner is not None and ended is not None:
             with contextlib.suppress(RuntimeError):  # the main loop was closed before us
-                owner.call_soon_threadsafe(_set_done_once, ended)
+                owner.call_soon_threadsafe(ended.set_result, None)
 
     async def _execute_until_over(self) -> None:
         """Execute the election's instructions one after another, until it ends. A stop aborts the one under way."""
@@ -275,11 +275,6 @@ class LeaseElector:
         if owner is not None:
             with contextlib.suppress(RuntimeError):  # the main loop was closed before us
                 owner.call_soon_threadsafe(self._on_notice, notice)
-
-
-def _set_done_once(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
