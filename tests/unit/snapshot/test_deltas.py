@@ -313,6 +313,7 @@ _OTHER_SERVICE = snapshot_pb2.ObjectKey(kind="service", namespace="x", name="the
         pytest.param({"removed_nominations": ["there"]}, [], {"pods": [1]}, id="nomination-gone"),
         pytest.param({"removed_nominations": ["unknown"]}, [], {}, id="nomination-of-nobody"),
         pytest.param({"objects": [snapshot_pb2.ClusterObject(service=_SERVICE)]}, ["service"], {}, id="object"),
+        pytest.param({"objects": [snapshot_pb2.ClusterObject()]}, [], {}, id="object-of-an-unknown-kind"),
         pytest.param({"removed_objects": [_OTHER_SERVICE]}, ["service"], {}, id="object-gone"),
     ],
 )
