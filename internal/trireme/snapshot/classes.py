@@ -3,7 +3,8 @@
 Plugins evaluate classes, never pods. Values derived from the class alone (amounts, ports, compiled selectors) are
 computed once and stored on it; plugins store theirs with `memo`.
 
-Tests: tests/unit/snapshot/test_labelled_classes.py, tests/unit/evaluation/test_filtering.py.
+Tests: tests/unit/snapshot/test_classes.py, tests/unit/snapshot/test_labelled_classes.py,
+tests/unit/evaluation/test_filtering.py.
 """
 
 from collections.abc import Callable

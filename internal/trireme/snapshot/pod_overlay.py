@@ -1,6 +1,6 @@
 """Which pods an overlay removes from the cluster and which it adds, and what that changes in sums over pods.
 
-Tests: tests/unit/snapshot/test_overlay.py.
+Tests: tests/unit/snapshot/test_pod_overlay.py, tests/unit/snapshot/test_overlay.py.
 """
 
 import enum

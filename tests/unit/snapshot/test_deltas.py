@@ -144,6 +144,28 @@ def test_a_full_sync_is_another_incarnation_and_done_with_its_last_chunk() -> No
     assert builder.snap.generation == 3
 
 
+def test_an_awaited_question_notices_that_the_snapshot_was_replaced() -> None:
+    """Slots and classes of the answer would be those of other nodes and pods."""
+    builder = _cluster()
+    before = builder.snap.incarnation
+    builder.place(1, "n1")
+    builder.snap.check_incarnation(before)
+    builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=3))
+    with pytest.raises(snapshot.OutOfStepError, match="replaced"):
+        builder.snap.check_incarnation(before)
+
+
+@pytest.mark.parametrize("kept", [{}, {"messages": True}, {"json": True}], ids=str)
+def test_node_objects_are_stored_only_where_they_are_needed(kept: dict[str, bool]) -> None:
+    """Of a large cluster they take more memory than all columns."""
+    snap = snapshot.Snapshot()
+    snap.store_node_objects(**kept)
+    snap.apply(snapshot_pb2.Delta(reset=True, to_generation=1))
+    entry = snapshot_pb2.NodeEntry(slot=0, node=node_of("n0"), json=b"{}")
+    snap.apply(snapshot_pb2.Delta(from_generation=1, to_generation=2, nodes=[entry]))
+    assert (bool(snap.nodes.messages), bool(snap.nodes.jsons)) == ("messages" in kept, "json" in kept)
+
+
 def test_growing_columns_does_not_mix_slots() -> None:
     builder = SnapshotBuilder()
     builder.add_class(1, pod_of(requesting(cpu="1")))
@@ -281,10 +303,17 @@ _OTHER_SERVICE = snapshot_pb2.ObjectKey(kind="service", namespace="x", name="the
         pytest.param({"pods": _pod_at(7, 1, start_time_s=9)}, [], {"pods": [1]}, id="new-pod-that-started"),
         pytest.param({"removed_pods": [0]}, [], {"pods": [0]}, id="pod-gone"),
         pytest.param({"nominations": _nominated("new", 0)}, [], {"pods": [0]}, id="nomination"),
+        pytest.param(
+            {"nominations": [*_nominated("new", 0), *_nominated("another", 1)]},
+            [],
+            {"pods": [0, 1]},
+            id="two-nominations",
+        ),
         pytest.param({"nominations": _nominated("there", 0)}, [], {"pods": [0, 1]}, id="nomination-elsewhere"),
         pytest.param({"removed_nominations": ["there"]}, [], {"pods": [1]}, id="nomination-gone"),
         pytest.param({"removed_nominations": ["unknown"]}, [], {}, id="nomination-of-nobody"),
         pytest.param({"objects": [snapshot_pb2.ClusterObject(service=_SERVICE)]}, ["service"], {}, id="object"),
+        pytest.param({"objects": [snapshot_pb2.ClusterObject()]}, [], {}, id="object-of-an-unknown-kind"),
         pytest.param({"removed_objects": [_OTHER_SERVICE]}, ["service"], {}, id="object-gone"),
     ],
 )

@@ -98,6 +98,7 @@ def test_values_made_for_a_class_are_dropped_with_it() -> None:
         builder.add_class(number, pod_of())
         made = snap.derived(("of", number), lambda _: _Entry(1), number)
         assert snap.derived(("of", number), lambda _: _Entry(1), number) is made
+        snap.derived(("also of", number), lambda _: _Entry(1), number)
         builder.apply(removed_classes=[number])
         assert len(snap._derived) == 1
     assert _get(snap, "index", None) is index

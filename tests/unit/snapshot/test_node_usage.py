@@ -97,6 +97,25 @@ def test_the_usage_is_that_of_a_snapshot_with_the_pods_whatever_happens(seed: in
     _check(usage, snap, placed)
 
 
+def test_a_resource_that_an_added_pod_is_the_first_to_name_is_counted() -> None:
+    snap = _cluster().snap
+    usage = node_usage.UsageWithPods(snap, [(1, 0)])
+    usage.add([(5, 0)])
+    found = usage.at(np.array([0]))
+    number = snap.nodes.resource_names.find("example.com/new")
+    assert number is not None
+    assert found.requested(number).tolist() == [1]
+
+
+def test_room_is_that_of_the_snapshot_as_it_is_when_asked() -> None:
+    """Pods would be placed on a node that has filled up meanwhile."""
+    builder = _cluster()
+    usage, slots = node_usage.UsageWithPods(builder.snap, [(1, 0)]), np.array([0])
+    assert usage.fits(slots, [{"cpu": 500}]).tolist() == [[True]]
+    builder.place(2, "n0")
+    assert usage.fits(slots, [{"cpu": 500}]).tolist() == [[False]]
+
+
 @pytest.mark.parametrize("name", ["memory", "example.com/unknown"])
 def test_a_node_that_lacks_a_resource_takes_pods_that_do_not_ask_for_it(name: str) -> None:
     usage = node_usage.UsageWithPods(_cluster().snap)

@@ -267,3 +267,16 @@ def test_reading_a_fork_of_forks_takes_a_step_for_each() -> None:
     last = forks[-1].snap.pods
     assert (last.uids[0], last.names[0]) == (branch.snap.pods.uids[0], branch.snap.pods.names[0])
     assert last.row_of(branch.snap.pods.uids[0]) == 0
+
+
+def test_pods_added_to_a_fork_have_nothing_of_pods_that_came_after_it() -> None:
+    """A pod added in thought would be one that is being deleted, which spread and affinity do not count."""
+    live = _large()
+    fork = live.fork()
+    row = live.place(1, "n0", flags=pods.TERMINATING)[0]
+    later = live.fork()
+    live.remove(row)
+    added = np.array([1], dtype=np.int32), np.array([0], dtype=np.int32)
+    seen = fork.snap.fork(np.zeros(0, dtype=np.intp), *added)
+    assert seen.pods.flags[: seen.pods.size].tolist() == [0] * (row + 1)
+    assert later.snap.pods.flags[row] == pods.TERMINATING

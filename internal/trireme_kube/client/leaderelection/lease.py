@@ -21,7 +21,8 @@ holderIdentity, and bind reads the Lease (one GET, which the scheduler's role al
 The times in the Lease are the holder's wall clock and prove nothing. The remaining validity travels with each call; the
 holder measures it on its monotonic clock from before it sent its last renewal.
 
-Tests: tests/unit/client/leaderelection/test_lease_records.py, tests/contract/test_kube_lease.py.
+Tests: tests/unit/client/leaderelection/test_lease_records.py,
+tests/unit/client/leaderelection/test_lease_elector.py, tests/contract/test_kube_lease.py.
 """
 
 from __future__ import annotations
@@ -158,11 +159,12 @@ class LeaseElector:
                 "the election ended with an exception, and leadership with it; report this defect", exc_info=error
             )
             reason = f"the election failed: {error!r}"
-        self._publish_notice(Lost(reason) if reason else None)
+        if reason:
+            self._publish_notice(Lost(reason))
         owner, ended = self._owner, self._ended
         if owner is not None and ended is not None:
             with contextlib.suppress(RuntimeError):  # the main loop was closed before us
-                owner.call_soon_threadsafe(_set_done_once, ended)
+                owner.call_soon_threadsafe(ended.set_result, None)
 
     async def _execute_until_over(self) -> None:
         """Execute the election's instructions one after another, until it ends. A stop aborts the one under way."""
@@ -263,21 +265,16 @@ class LeaseElector:
         else:
             klog.error(log, "Failed to update lease", **values)
 
-    def _publish_notice(self, notice: Notice | None) -> None:
-        """Update `leading`, and pass the notice on to the owner's event loop; None: only that we lead no longer."""
+    def _publish_notice(self, notice: Notice) -> None:
+        """Update `leading`, and pass the notice on to the owner's event loop."""
         if isinstance(notice, Leading):
             self.leading = notice
-        elif notice is None or isinstance(notice, Lost):
+        elif isinstance(notice, Lost):
             self.leading = None
         owner = self._owner
-        if notice is not None and owner is not None:
+        if owner is not None:
             with contextlib.suppress(RuntimeError):  # the main loop was closed before us
                 owner.call_soon_threadsafe(self._on_notice, notice)
-
-
-def _set_done_once(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -265,6 +265,14 @@ def test_a_write_that_was_read_before_and_fails_is_tried_again_after_a_while() -
     assert machine.done(100.1, CONFLICT) == Turn(Wait(2.0 * 1.6))
 
 
+def test_a_lease_that_is_deleted_before_it_is_taken_over_is_read_again_after_a_while() -> None:
+    """Only a read says that there is none: another candidate may have created it since."""
+    machine = new_election()
+    machine.start(100.0)
+    machine.done(100.0, lease_of("", 5))
+    assert machine.done(100.1, NOT_FOUND) == Turn(Wait(2.0 * 1.6))
+
+
 def test_a_candidate_takes_up_its_own_lease_at_once() -> None:
     """A scheduler that was restarted under its name need not wait for itself."""
     machine = new_election()

@@ -49,6 +49,7 @@ async def _execute(elector: lease.LeaseElector, instruction: Any, error: Excepti
         (READ, UNREACHABLE, "Error retrieving lease lock"),
         (CREATE, FORBIDDEN, "Error initially creating lease lock"),
         (UPDATE, CONFLICT, "Failed to update lease"),
+        (UPDATE, NOT_FOUND, "Failed to update lease"),
     ],
 )
 async def test_a_failure_is_logged_as_kube_scheduler_does(

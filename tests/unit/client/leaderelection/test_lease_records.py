@@ -66,6 +66,7 @@ def test_each_field_that_a_holder_writes_is_a_sign_of_life(field: str) -> None:
     [
         pytest.param(lease.EpochClaim(7, "me"), lease_of("me", 7), lease.ClaimVerdict.IN_FORCE, id="just-acquired"),
         pytest.param(lease.EpochClaim(7, "me"), lease_of("me", 90), lease.ClaimVerdict.IN_FORCE, id="renewed-since"),
+        pytest.param(lease.EpochClaim(1, "me"), lease_of("me", 1), lease.ClaimVerdict.IN_FORCE, id="first-write"),
         pytest.param(lease.EpochClaim(7, "me"), lease_of("other", 90), lease.ClaimVerdict.DEPOSED, id="deposed"),
         pytest.param(lease.EpochClaim(7, "me"), lease_of("", 90), lease.ClaimVerdict.VACANT, id="given-back"),
         pytest.param(lease.EpochClaim(7, ""), lease_of("", 90), lease.ClaimVerdict.VACANT, id="nobody-claims"),
