@@ -1,6 +1,7 @@
 """The states at the moments of a recording: how long a request waits for one, and which are kept."""
 
 import asyncio
+import contextlib
 import types
 from typing import Any
 
@@ -127,7 +128,9 @@ async def test_a_state_that_somebody_is_answered_from_stays_where_it_is() -> Non
     async with here.moments.at(after(10), request()) as state:
         assert await here.go_to(after(20)) == after(20)
         assert state.at_ns == after(10)
-        async with here.moments.at(after(30), request()), here.moments.at(after(40), request()):
+        async with contextlib.AsyncExitStack() as others:
+            for number in range(1, recorded_moments.MOMENTS):
+                await others.enter_async_context(here.moments.at(after(20 + number), request()))
             with pytest.raises(failures.HttpFailure, match="other moments are being looked at") as caught:
                 await here.go_to(after(50))
             assert caught.value.code == 429

@@ -82,9 +82,9 @@ async def test_readers_do_not_move_the_moment_of_others(client: test_utils.TestC
             cluster = (await get(client, as_of(seconds, "overview")))["cluster"]
             assert (cluster["pods"], cluster["queued"]) == (placed, queued)
 
-    # More than there are states kept.
-    moments = ((0.1, 0, 0), (0.5, 0, 0), (1.1, 1, 0), (1.5, 1, 0), (2, 1, 1))
-    assert len(moments) > recorded_moments.MOMENTS
+    # One more than there are states kept.
+    before = [(0.5 + number / 100, 0, 0) for number in range(recorded_moments.MOMENTS - 1)]
+    moments = (*before, (1.5, 1, 0), (2, 1, 1))
     await asyncio.gather(*(look(*moment) for moment in moments))
 
 
