@@ -1,6 +1,6 @@
 """Plots of what a pod costs, beside kube-scheduler: by the number of kinds of pods, and by the number of nodes.
 
-A table of a few sizes hides where a cost begins to grow; both axes are logarithmic, as the sizes are.
+A table of a few sizes hides where a cost begins to grow.
 
 Tests: tools/bench/test_bench_figures.py.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -57,11 +58,14 @@ def write(rows: _Rows, file: Path) -> bool:
 
 def _draw(axes: Axes, sizes: Points, label: str) -> None:
     """One plot, with the figure beside each point."""
-    for side, column in ((report.OURS, 1), (report.REFERENCE, 2)):
+    for side, column, above in ((report.OURS, 1, -12), (report.REFERENCE, 2, 6)):
         axes.plot([each[0] for each in sizes], [each[column] for each in sizes], marker="o", label=side)
         for each in sizes:
-            beside = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 7}
+            beside = {"xytext": (0, above), "textcoords": "offset points", "ha": "center", "fontsize": 7}
             axes.annotate(f"{each[column]:.2g}", (each[0], each[column]), **beside)
     axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.set_xticks([each[0] for each in sizes], [f"{each[0]:,}" for each in sizes], fontsize=8)
+    axes.xaxis.set_minor_locator(ticker.NullLocator())
+    axes.margins(y=0.15)
+    axes.set_ylim(bottom=0)
     axes.set_xlabel(label)

@@ -32,6 +32,10 @@ FIGURES = (
     "elsewhere_percent",
     "idle_cpu_ms_per_s",
 )
+NODES = 5000
+"""Of rows that name none."""
+PLOTTED = "kinds"
+"""The workload whose sizes are in the plot alone."""
 BEGIN, END = "<!-- results: made by tools/bench/run.py --render -->", "<!-- /results -->"
 OURS, LIMIT, REFERENCE, REFERENCE_WORKLOAD = "trireme", "limit", "kube-scheduler", "basic"
 
@@ -201,7 +205,9 @@ def comparison_table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
         theirs = find(bench_rows, side=REFERENCE, workload=ours["workload"], variant=ours["variant"])
         if ours["side"] != OURS or theirs is None or not ours["rounds"] or not theirs["rounds"]:
             continue
-        kind = "" if ours["variant"] == f"{ours['nodes']}Nodes" else f" {ours['variant']}"
+        if ours["workload"] == PLOTTED:
+            continue
+        kind = "" if ours["variant"] == f"{NODES}Nodes" else f" {ours['variant']}"
         lines.append(
             (
                 f"`{ours['workload']}`{kind}, {ours['pods']:,} pods",
@@ -248,8 +254,10 @@ def _number(value: float | None, digits: int = 0) -> str:
 def document(text: str, bench: Mapping[str, Any]) -> str:
     """A document with what stands between its result markers replaced. Raises ValueError where it has none."""
     machine, versions = bench["machine"], bench["versions"]
+    rounds = max((row["rounds"] for row in bench["rows"]), default=bench["rounds"])
     facts = (
-        f"Commit `{bench['commit'][:12]}`, {bench['date']}, {bench['rounds']} alternating rounds, 5,000 nodes; "
+        f"Commit `{bench['commit'][:12]}`, {bench['date']}, {rounds} alternating rounds (one where there is no range), "
+        f"{NODES:,} nodes; "
         f"{machine['cpus']} × {machine['cpu']}, {machine['memory_gb']} GB, Linux {machine['kernel']}; "
         + ", ".join(f"{name} {version}" for name, version in versions.items())
         + ". Trireme's figure is first, kube-scheduler's second."
