@@ -20,7 +20,7 @@ from tests.simulation.pod_demands import (
     volume_claims_of,
 )
 from tests.simulation.simulated_workloads import DEVICE_CLAIMS, GROUPS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE, ZONE
-from tests.simulation.unplaced_pods import pods_that_fit, zone_of_volume
+from tests.simulation.unplaced_pods import pods_that_fit, uids_that_keep_claims, zone_of_volume
 from trireme_kube.embedded.api.resources import NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import ADDED, DELETED, Event, Store
 
@@ -191,8 +191,12 @@ class Invariants:
         self.violations.append(text)
 
     def useless_claims(self) -> list[str]:
-        """Claims that were made for pods that have no node, or are gone; long after the last fault there are none."""
-        made = (names for pod, names in self._made_for.items() if pod not in self.placed.node_of)
+        """Claims that were made for pods that have no node, or are gone; long after the last fault there are none.
+
+        But for pods whose claims kube-scheduler does not release either.
+        """
+        with_claims = self.placed.node_of.keys() | uids_that_keep_claims(self._store)
+        made = (names for pod, names in self._made_for.items() if pod not in with_claims)
         return [f"{name} is of no bound pod" for names in made for name in names.values()]
 
     def pods_that_fit(self) -> list[str]:

@@ -295,6 +295,7 @@ def test_a_group_of_one_zone_waits_for_devices_that_are_not_released(spec: Objec
     server.create("one", schedulingGroup={"podGroupName": "gang"}, **_EXTENDED)
     server.create("two", schedulingGroup={"podGroupName": "gang"})
     assert server.invariants.pods_that_fit() == fitting
+    assert bool(server.invariants.useless_claims()) == bool(fitting)
 
 
 def test_a_gated_member_holds_back_its_group() -> None:

@@ -54,6 +54,15 @@ def pods_that_fit(store: Store, placed: PlacedPods, devices_taken: Mapping[str, 
     return alone + _groups_that_fit(store, pods, pending, room)
 
 
+def uids_that_keep_claims(store: Store) -> Set[str]:
+    """The pods of groups with a topology constraint: no attempt releases a claim that one before made for them.
+
+    So it is with kube-scheduler (`PodGroupPostFilter` of plugins/dynamicresources/dynamicresources.go).
+    """
+    groups = {record.name for record in store.scan(GROUPS) if "schedulingConstraints" in record.object["spec"]}
+    return {record.object["metadata"]["uid"] for record in store.scan(PODS) if group_of(record.object) in groups}
+
+
 def _groups_that_fit(store: Store, pods: list[Object], pending: list[Object], room: _Room) -> list[str]:
     """The pending pods of groups that fit; the pods of a group are alike, so it makes no difference which go first."""
     found = []
@@ -65,7 +74,7 @@ def _groups_that_fit(store: Store, pods: list[Object], pending: list[Object], ro
         spec, members = record.object["spec"], waiting[record.name]
         zones = _ZONES if "schedulingConstraints" in spec else ("",)
         if zones is _ZONES and (scheduled[record.name] or any(_has_made_claim(store, pod) for pod in members)):
-            continue  # it may only go where the others are, or where devices are that are not released for it
+            continue  # it may only go where the others are, or the devices of `uids_that_keep_claims`
         needed = max(spec["schedulingPolicy"]["gang"]["minCount"] - scheduled[record.name], 1)
         if len(members) >= needed and any(room.has_room_for(members, needed, zone) for zone in zones):
             found += [pod["metadata"]["name"] for pod in members]
@@ -82,11 +91,7 @@ def _by_group(pods: list[Object]) -> Mapping[str, list[Object]]:
 
 
 def _has_made_claim(store: Store, pod: Object) -> bool:
-    """Whether a claim that an attempt made for the pod has devices.
-
-    No attempt at a group with a topology constraint releases them (`PodGroupPostFilter` of
-    plugins/dynamicresources/dynamicresources.go).
-    """
+    """Whether a claim that an attempt made for the pod has devices."""
     record = store.get(DEVICE_CLAIMS, "default", made_claim_of(pod))
     return record is not None and bool(devices_of(record.object))
 
