@@ -464,8 +464,9 @@ class SchedulingQueue:
         After the active ones, those that back off until the earliest second: what is taken early when nothing is left.
         """
         ahead = self._active.next_classes(count)
-        active = {each.key for each in ahead}
-        ahead += [each for each in self._backoff.next_classes(count) if each.key not in active]
+        if len(ahead) < count:
+            active = {each.key for each in ahead}
+            ahead += [each for each in self._backoff.next_classes(count) if each.key not in active]
         return ahead[:count]
 
     @property

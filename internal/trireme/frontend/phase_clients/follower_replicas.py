@@ -159,8 +159,10 @@ class FollowerReplicas:
 
     def preferred(self, profile: str, class_id: int) -> list[replica_link.ReplicaLink]:
         """The replicas in step, in the order in which they are called about the class."""
-        in_step = (link for link in self._links.values() if link.in_step)
-        return sorted(in_step, key=lambda link: _rendezvous_rank(link.address, profile, class_id))
+        in_step = [link for link in self._links.values() if link.in_step]
+        if len(in_step) > 1:
+            in_step.sort(key=lambda link: _rendezvous_rank(link.address, profile, class_id))
+        return in_step
 
     async def call(
         self,
