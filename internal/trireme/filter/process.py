@@ -6,14 +6,12 @@ internal/trireme/insight/process.py (filter and score are alike here).
 Tests: tests/contract/test_local_phases.py.
 """
 
+import functools
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 
 from trireme.filter import service
-from trireme.phases import phase_process, process_flags
-from trireme.rpc import grpc_server
+from trireme.phases import phase_process
 from trireme.v1 import filter_phase_pb2, filter_phase_pb2_grpc, plugin_pb2
-from trireme_kube.componentbase import supervision
 
 PHASE = phase_process.Phase(
     name="filter",
@@ -30,14 +28,10 @@ PHASE = phase_process.Phase(
     instruments=lambda served: served.instruments(),
 )
 
+open_services = functools.partial(phase_process.open_in_frontend, PHASE)
+"""The services, for a frontend that serves them in its own process."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM. Returns the exit code."""
     return phase_process.run(PHASE, argv)
-
-
-def open_services(
-    arguments: Sequence[str], supervisor: supervision.Supervisor
-) -> AbstractAsyncContextManager[Sequence[grpc_server.Service]]:
-    """The services, for a frontend that serves them in its own process; that has set up the log, as the flags say."""
-    return phase_process.open_services(PHASE, process_flags.ProcessFlags(), None, supervisor)

@@ -166,6 +166,17 @@ def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
         return grpc_server.fail(str(error))
 
 
+def open_in_frontend(
+    phase: Phase[Any], arguments: Sequence[str], supervisor: supervision.Supervisor
+) -> AbstractAsyncContextManager[Sequence[grpc_server.Service]]:
+    """The services of one phase, for a frontend that serves them in its own process.
+
+    `arguments` are the flags that a process would get; filter and score get some about the log alone, which the
+    frontend has set up.
+    """
+    return open_services(phase, ProcessFlags(), None, supervisor)
+
+
 @asynccontextmanager
 async def open_services(
     phase: Phase[ServiceT], flags: ProcessFlags, own: Any, supervisor: supervision.Supervisor

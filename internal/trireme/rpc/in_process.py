@@ -10,6 +10,7 @@ The address of a server is the text `in-process:NAME` for people, and has the se
 Tests: tests/unit/rpc/test_in_process.py, tests/contract/test_local_phases.py.
 """
 
+import abc
 import asyncio
 import collections
 import contextlib
@@ -247,7 +248,7 @@ class _Call:
         return _error(grpc.StatusCode.UNKNOWN, f"Unexpected {type(error)}: {error}")
 
 
-class _Responses:
+class _Responses(abc.ABC):
     """A call with a stream of responses: the caller's end. Its handler, which `find` returns, runs in a task."""
 
     def __init__(self, find: Callable[[], Any], method: str, call: _Call) -> None:
@@ -271,9 +272,9 @@ class _Responses:
         except Exception as error:
             self._error = self._error or call.status_of(method, error)
 
+    @abc.abstractmethod
     async def _answer(self, handler: Any, call: _Call) -> None:
         """Have the handler respond, to the end of the call."""
-        raise NotImplementedError
 
     def _on_end(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
