@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 from grpc import aio
 
 from trireme.bind import flags, process
@@ -168,6 +169,15 @@ async def running(folder: Path, *extra_flags: str, in_process: bool = False) -> 
             yield Bind(cluster, api, bind_phase_pb2_grpc.BindPhaseStub(channel), channel, address=socket)
 
 
+@pytest.fixture(name="bind", params=[False, True], ids=["process", "in-process"])
+async def configured(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Bind]:
+    """A configured bind service and its leader, in a process of its own or as in a frontend's."""
+    async with running(tmp_path, in_process=request.param) as found:
+        await found.acquire()
+        await found.configure()
+        yield found
+
+
 @asynccontextmanager
 async def serving_in_process(arguments: Sequence[str]) -> AsyncIterator[aio.Channel]:
     """As a frontend serves bind itself, and the channel by which it calls it."""
@@ -191,6 +201,11 @@ async def serving(options: flags.Options) -> AsyncIterator[aio.Channel]:
                 yield channel
         finally:
             await server.stop(0.5)
+
+
+def ok(statuses: Sequence[status_pb2.Status]) -> bool:
+    """Whether all are a success."""
+    return all(status.code == status_pb2.CODE_SUCCESS for status in statuses)
 
 
 def details(error: aio.AioRpcError) -> tuple[grpc.StatusCode, str]:

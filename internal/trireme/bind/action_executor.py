@@ -12,7 +12,7 @@ Also change: internal/trireme/bind/binding_writer.py, internal/trireme/bind/pre_
 Also change: protos/trireme/v1/bind.proto (the messages).
 Also change: internal/trireme/bind/reasons.py, internal/trireme/bind/binding_retries.py (reasons and what they mean).
 
-Tests: tests/unit/bind/test_action_executor.py, tests/contract/test_bind_service.py,
+Tests: tests/unit/bind/test_action_executor.py, tests/contract/test_bind_actions.py,
 tests/unit/bind/test_waiting_for_rate_limit.py.
 """
 
