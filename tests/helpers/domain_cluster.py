@@ -4,8 +4,9 @@ Also change: tests/helpers/recorded_decisions.py (clusters for tests).
 """
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -422,3 +423,11 @@ def cluster_of(
         cluster.place(each, nodes[at % len(nodes)]["metadata"]["name"])
     cluster.follow()
     return cluster
+
+
+@contextlib.contextmanager
+def ten_nodes() -> Iterator[Cluster]:
+    """Nodes n0 to n9 in two zones, for a block."""
+    labels = ({"kubernetes.io/hostname": f"n{at}", "topology.kubernetes.io/zone": f"z{at % 2}"} for at in range(10))
+    with contextlib.closing(cluster_of([node(f"n{at}", each) for at, each in enumerate(labels)])) as cluster:
+        yield cluster

@@ -1,6 +1,6 @@
 """What the tests of pod groups build them from: PodGroups, members, and a queue that knows groups."""
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 from trireme.cache import pod_projection
@@ -109,6 +109,14 @@ def grouping_queue(
     )
     return build_queue(
         HintEvaluator(QueueingHintMap({PROFILE: registrations})), pre_enqueue, nominator=nominator, groups=groups
+    )
+
+
+def queue_gated_by_claims(closed: Mapping[str, bool]) -> SchedulingQueue:
+    """A queue in which Claims gates pods while `closed["closed"]`, and looks again when a node is added."""
+    return grouping_queue(
+        registrations=[EventRegistration("Claims", ClusterEvent(Resource.NODE, ActionType.ADD))],
+        pre_enqueue=lambda pod: "Claims" if closed["closed"] else PreEnqueueResult.ALLOWED,
     )
 
 

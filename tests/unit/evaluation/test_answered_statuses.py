@@ -1,11 +1,12 @@
 """The statuses in filter's answers: of the class alone, numbered alike in an answer and its patches."""
 
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from tests.helpers.domain_cluster import Cluster, cluster_of, node, pod
+from tests.helpers.domain_cluster import Cluster, node, pod, ten_nodes
 from trireme.evaluation.filtering import filter_evaluator
 from trireme.plugin_api import interfaces
 from trireme.wire import node_columns
@@ -15,11 +16,9 @@ HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
 @pytest.fixture(name="cluster")
-def _ten_nodes() -> Any:
-    nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 2}"}) for number in range(10)]
-    cluster = cluster_of(nodes)
-    yield cluster
-    cluster.close()
+def _ten_nodes() -> Iterator[Cluster]:
+    with ten_nodes() as cluster:
+        yield cluster
 
 
 def test_an_answer_names_only_what_nodes_say_of_its_class(cluster: Cluster) -> None:

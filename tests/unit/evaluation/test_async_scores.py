@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -207,13 +208,11 @@ async def test_a_class_that_is_dropped_is_scored_again() -> None:
 
 async def test_a_plugin_that_fails_fails_the_class_until_it_answers() -> None:
     world = Evaluation(2, NODE)
-    broken, plugin = status.error("P0", "broken"), world.plugins[0]
-    prepare = plugin.prepare
+    broken = status.error("P0", "broken")
 
     async def fail(*_: object) -> scorers.PreparedScores:
         return scorers.PreparedScores(None, failure=broken)
 
-    plugin.prepare = fail  # type: ignore[method-assign]
-    assert await world.evaluator.evaluate("p", world.cluster.builder.snap.classes[CLASS]) == broken
-    plugin.prepare = prepare  # type: ignore[method-assign]
+    with mock.patch.object(world.plugins[0], "prepare", fail):
+        assert await world.evaluator.evaluate("p", world.cluster.builder.snap.classes[CLASS]) == broken
     assert await world.evaluate() == world.expected()

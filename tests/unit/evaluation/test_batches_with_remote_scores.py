@@ -196,7 +196,7 @@ def test_a_batch_costs_few_calls(shape: str, calls: int, normalization: scorers.
 
 @pytest.mark.parametrize("normalization", [scorers.Normalization.NONE, scorers.Normalization.MAX])
 def test_a_service_with_nothing_to_say_of_a_class_is_not_called_for_copies(
-    normalization: scorers.Normalization,
+    normalization: scorers.Normalization, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugin = ByPods("falling", 99, normalization)
     cluster, without = _large(plugin), domain_cluster.Cluster()
@@ -207,7 +207,7 @@ def test_a_service_with_nothing_to_say_of_a_class_is_not_called_for_copies(
     async def silent(*request: Any) -> Any:
         return await prepare(*request) if len(request) > 4 else scorers.PreparedScores(None, silent=True)
 
-    plugin.prepare = silent  # type: ignore[method-assign]
+    monkeypatch.setattr(plugin, "prepare", silent)
     pod = domain_cluster.pod({"app": "blue"})
     assert cluster.schedule(pod, 20, 20) == without.schedule(pod, 20, 20)
     assert (cluster.most_at_once, plugin.copy_calls) == (20, 0)

@@ -1,5 +1,7 @@
 """Classes that share what plugins answered, as they differ in requests or in the nodes that they name alone."""
 
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from unittest import mock
 
@@ -16,6 +18,7 @@ from tests.helpers.domain_cluster import (
     node,
     pod,
     spread,
+    ten_nodes,
     term,
     to_nodes,
 )
@@ -28,37 +31,38 @@ HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
 @pytest.fixture(name="cluster")
-def _ten_nodes() -> Any:
-    nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 2}"}) for number in range(10)]
-    cluster = cluster_of(nodes)
-    yield cluster
-    cluster.close()
+def _ten_nodes() -> Iterator[Cluster]:
+    with ten_nodes() as cluster:
+        yield cluster
+
+
+def _cluster(nodes: Mapping[str, Json], placed: Iterable[tuple[Json, str]] = ()) -> contextlib.closing[Cluster]:
+    """A cluster that knows nothing but these nodes and pods, for a block."""
+    cluster = cluster_of([*nodes.values()])
+    for each, at in placed:
+        cluster.place(each, at)
+    return contextlib.closing(cluster)
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_classes_that_state_the_same_about_nodes_follow_each_change(data: st.DataObject) -> None:
     """They share scores: of each class a node counts as it is now, whichever class was evaluated since its change."""
-    nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 3}"}) for number in range(5)]
+    nodes = {f"n{number}": node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 3}"}) for number in range(5)}
     kinds = [pod({"app": "a"}, requests={"cpu": cpu}, affinity=PREFERS_ZONE_0) for cpu in ("100m", "200m", "300m")]
-    known, placed = cluster_of(nodes), []
-    try:
+    placed: list[tuple[Json, str]] = []
+    with _cluster(nodes) as known:
         for _ in range(data.draw(st.integers(2, 8))):
-            number = data.draw(st.integers(0, 4))
+            name = data.draw(st.sampled_from(sorted(nodes)))
             taints = [("k", "", "PreferNoSchedule")] if data.draw(st.booleans()) else []
             zone = data.draw(st.sampled_from(["z0", "z1"]))
-            nodes[number] = node(f"n{number}", {HOST: f"n{number}", ZONE: zone}, taints=taints)
-            known.add_node(nodes[number])
+            nodes[name] = node(name, {HOST: name, ZONE: zone}, taints=taints)
+            known.add_node(nodes[name])
             for wanted in data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3)):
-                fresh = cluster_of(nodes, placed)
-                try:
+                with _cluster(nodes, placed) as fresh:
                     hosts = known.schedule(wanted, 1, 1)
                     assert hosts == fresh.schedule(wanted, 1, 1)
-                finally:
-                    fresh.close()
-                placed += [(wanted, int(host[1:])) for host in hosts]
-    finally:
-        known.close()
+                placed += [(wanted, host) for host in hosts]
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
@@ -77,8 +81,7 @@ def test_a_class_that_differs_from_another_in_requests_is_decided_as_if_it_were_
     ]
     nodes = {f"n{number}": node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 3}"}) for number in range(6)}
     placed: list[tuple[Json, str]] = []
-    known = cluster_of(list(nodes.values()))
-    try:
+    with _cluster(nodes) as known:
         for step in range(data.draw(st.integers(2, 10))):
             name = data.draw(st.sampled_from(sorted(nodes)))
             taints = [("k", "", data.draw(st.sampled_from(["NoSchedule", "PreferNoSchedule"])))]
@@ -90,20 +93,11 @@ def test_a_class_that_differs_from_another_in_requests_is_decided_as_if_it_were_
             wanted = pod(
                 labels, requests={"cpu": cpu, "memory": f"{step + 1}Mi"}, **data.draw(st.sampled_from(families))
             )
-            fresh = Cluster()
-            for each in nodes.values():
-                fresh.add_node(each)
-            for each, at in placed:
-                fresh.place(each, at)
-            try:
+            with _cluster(nodes, placed) as fresh:
                 assert known.filtered(wanted) == fresh.filtered(wanted)
                 hosts = known.schedule(wanted, 1, 1)
                 assert hosts == fresh.schedule(wanted, 1, 1)
-            finally:
-                fresh.close()
             placed += [(wanted, host) for host in hosts]
-    finally:
-        known.close()
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
@@ -121,9 +115,8 @@ def test_classes_follow_each_change_though_some_are_only_looked_at_for_others(da
     nodes = {f"n{number}": node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 3}"}) for number in range(6)}
     placed: list[tuple[Json, str]] = []
     others: dict[str, tuple[Json, str]] = {}
-    known = cluster_of(list(nodes.values()))
     family, other = data.draw(st.sampled_from(families))
-    try:
+    with _cluster(nodes) as known:
         for step in range(data.draw(st.integers(3, 10))):
             name, change = (
                 data.draw(st.sampled_from(sorted(nodes))),
@@ -143,21 +136,14 @@ def test_classes_follow_each_change_though_some_are_only_looked_at_for_others(da
                 del others[uid]
             comes_again = data.draw(st.booleans())
             wanted = pod({"app": "a"}, requests={"cpu": "100m" if comes_again else f"{101 + step}m"}, **family)
-            fresh = cluster_of(list(nodes.values()))
-            for each, at in (*placed, *others.values()):
-                fresh.place(each, at)
-            try:
+            with _cluster(nodes, (*placed, *others.values())) as fresh:
                 if comes_again:
                     assert known.filtered(wanted) == fresh.filtered(wanted)
                 hosts = [host for hosts in known.schedule_in_turn([(wanted, 1)]) for host in hosts]
                 event(f"{len(hosts)} placed in turn")
                 hosts = hosts or known.schedule(wanted, 1, 1)
                 assert hosts == fresh.schedule(wanted, 1, 1)
-            finally:
-                fresh.close()
             placed += [(wanted, host) for host in hosts]
-    finally:
-        known.close()
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -178,7 +164,6 @@ def test_a_class_that_names_other_nodes_is_decided_as_if_it_were_the_first(data:
     in_zones = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z0", "z1"]}]}
     nodes = {f"n{number}": node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 3}"}) for number in range(4)}
     placed: list[tuple[Json, str]] = []
-    known = cluster_of(list(nodes.values()))
 
     def daemon_pod(*names: str) -> Json:
         spec = dict(data.draw(st.sampled_from(kinds)))
@@ -202,7 +187,7 @@ def test_a_class_that_names_other_nodes_is_decided_as_if_it_were_the_first(data:
             for each in cluster.ask_filter_classes([(class_id, 1)]).answers
         ]
 
-    try:
+    with _cluster(nodes) as known:
         for _ in range(data.draw(st.integers(2, 10))):
             name = data.draw(st.sampled_from(sorted(nodes)))
             if data.draw(st.integers(0, 3)) == 0:
@@ -212,18 +197,11 @@ def test_a_class_that_names_other_nodes_is_decided_as_if_it_were_the_first(data:
                 )
                 known.add_node(nodes[name])
             wanted = daemon_pod(*data.draw(st.sets(st.sampled_from([*sorted(nodes), "gone"]), min_size=1, max_size=2)))
-            fresh = cluster_of(list(nodes.values()))
-            for each, at in placed:
-                fresh.place(each, at)
-            try:
+            with _cluster(nodes, placed) as fresh:
                 assert answers(known, wanted) == answers(fresh, wanted)
                 hosts = known.schedule(wanted, 1, 1)
                 assert hosts == fresh.schedule(wanted, 1, 1)
-            finally:
-                fresh.close()
             placed += [(wanted, host) for host in hosts]
-    finally:
-        known.close()
 
 
 def test_the_pods_of_a_daemon_set_are_asked_about_together(cluster: Cluster) -> None:
@@ -293,13 +271,10 @@ def test_a_class_that_names_its_nodes_fits_only_where_there_is_room(cluster: Clu
 def test_a_class_that_names_many_nodes_is_filtered_as_any_other() -> None:
     """Though another, which differs in the nodes that it names alone, named few."""
     names = [f"n{number}" for number in range(20)]
-    large = cluster_of([node(name, {HOST: name}) for name in names])
-    try:
+    with _cluster({name: node(name, {HOST: name}) for name in names}) as large:
         assert _admitted(large, pod({"app": "a"}, affinity=to_nodes("n1"))) == [{"n1"}]
         assert _admitted(large, pod({"app": "a"}, affinity=to_nodes(*names[:17]))) == [set(names[:17])]
         assert _admitted(large, pod({"app": "a"}, affinity=to_nodes("n2", "gone"))) == [{"n2"}]
-    finally:
-        large.close()
 
 
 def test_a_pod_has_only_the_nodes_filtered_again_that_it_may_change(cluster: Cluster) -> None:

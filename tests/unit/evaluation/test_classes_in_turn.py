@@ -1,6 +1,7 @@
 """Pods of several classes placed by one call of filter and one of score go where one call for each class puts them."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -19,6 +20,7 @@ from tests.helpers.domain_cluster import (
     node,
     pod,
     spread,
+    ten_nodes,
     term,
     to_nodes,
 )
@@ -55,6 +57,12 @@ _requests = st.fixed_dictionaries(
         "ephemeral-storage": st.sampled_from(["1Gi"]),
     },
 )
+
+
+@pytest.fixture(name="cluster")
+def _ten_nodes() -> Iterator[Cluster]:
+    with ten_nodes() as cluster:
+        yield cluster
 
 
 @st.composite
@@ -141,14 +149,6 @@ def test_pods_of_several_classes_go_where_they_go_one_class_after_the_other(
     finally:
         together.close()
         apart.close()
-
-
-@pytest.fixture(name="cluster")
-def _ten_nodes() -> Any:
-    nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 2}"}) for number in range(10)]
-    cluster = cluster_of(nodes)
-    yield cluster
-    cluster.close()
 
 
 def test_classes_that_differ_in_requests_are_placed_by_one_call(cluster: Cluster) -> None:

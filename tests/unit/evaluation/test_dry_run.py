@@ -69,11 +69,11 @@ class Situation:
     groups: bool = False
 
 
-class Crowd(FakeRemoteFilter):
+class PodLimit(FakeRemoteFilter):
     """A service that refuses nodes with too many pods, or none."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__("Crowd", interfaces.Dependency.NODE_PODS)
+        super().__init__("PodLimit", interfaces.Dependency.NODE_PODS)
         self._limit = limit
 
     def passes(self, snap: snapshot.Snapshot, slot: int) -> bool:
@@ -185,7 +185,7 @@ def _situation(seed: int, *, groups: bool = False) -> Situation:
 def _chain(situation: Situation) -> filter_chain.FilterChain:
     made: list[Any] = [filter_plugins.make_filter_plugin(name, b"{}", {}) for name in PLUGINS]
     if situation.limit is not None:
-        made += [Closed(situation.closed), Crowd(situation.limit)]
+        made += [Closed(situation.closed), PodLimit(situation.limit)]
     return filter_chain.FilterChain(made)
 
 
@@ -390,15 +390,15 @@ def test_a_dry_run_ends_where_the_cluster_changes_while_a_service_answers(monkey
     cluster = changed_clusters.Change(nodes, (1,), classes, ((1, 0, False),) * 3, (), frozenset(), ())
     situation = Situation(cluster, (0, 0, 0), (), (), 3, frozenset())
     assert _found(situation)[1] == {0: ("no",)}
-    dry_runs = Crowd.dry_runs
+    dry_runs = PodLimit.dry_runs
 
-    async def change(crowd: Crowd, *request: Any) -> interfaces.Verdicts:
+    async def change(plugin: PodLimit, *request: Any) -> interfaces.Verdicts:
         snap = request[1]
         generation = snap.generation
         snap.apply(snapshot_pb2.Delta(from_generation=generation, to_generation=generation + 1, removed_pods=[0]))
-        return await dry_runs(crowd, *request)
+        return await dry_runs(plugin, *request)
 
-    monkeypatch.setattr(Crowd, "dry_runs", change)
+    monkeypatch.setattr(PodLimit, "dry_runs", change)
     with pytest.raises(snapshot.OutOfStepError):
         _found(situation)
 

@@ -228,14 +228,14 @@ async def test_each_result_of_post_filter_says_how_long_it_took() -> None:
     assert [each.duration_us async for each in results.results_after_filter([ME], REFUSED, None)] == [500_000]
 
 
-async def test_a_post_filter_that_answers_in_place_of_candidates_is_heard() -> None:
+async def test_a_post_filter_that_answers_in_place_of_candidates_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
     answer = filter_pb2.PostFilterResponse(status=status_pb2.Status(code=status_pb2.CODE_ERROR))
 
     async def post_filter(*_: object) -> filter_pb2.PostFilterResponse:
         return answer
 
-    cluster.post_filter.post_filter = post_filter  # type: ignore[method-assign]
+    monkeypatch.setattr(cluster.post_filter, "post_filter", post_filter)
     listed = await cluster.engine.list_preemption_candidates(cluster.cycle(LARGE), REFUSED, None, ME)
     assert (list(listed.candidates), listed.answer) == ([], answer)
 
@@ -358,7 +358,9 @@ async def test_nobody_preempts_where_there_is_no_node() -> None:
     assert context.slots_where_preemption_may_help(cluster.builder.snap.nodes.live_slots()).tolist() == []
 
 
-async def test_a_service_that_answers_otherwise_without_a_change_has_its_answer_sent() -> None:
+async def test_a_service_that_answers_otherwise_without_a_change_has_its_answer_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The caller has an answer of the same generation."""
     far = Meanwhile(0)
     far.depends_on = interfaces.Dependency.CLUSTER
@@ -369,7 +371,7 @@ async def test_a_service_that_answers_otherwise_without_a_change_has_its_answer_
     columns = answer.columns
     assert columns.feasible.tolist() == [True] * 4
     for refused in ({2}, {2, 3}, set[int]()):
-        far.passes = lambda snap, slot, refused=refused: slot not in refused  # type: ignore[method-assign]
+        monkeypatch.setattr(far, "passes", lambda snap, slot, refused=refused: slot not in refused)
         columns.update((await cluster.engine.filter(cluster.cycle(), 1, columns.generation)).columns)
         assert columns.feasible.tolist() == [slot not in refused for slot in range(4)]
 
@@ -409,7 +411,7 @@ class Meanwhile(FakeRemoteFilter):
             self.cluster.builder.set_node("n0", labels={"left": str(self.left)})
 
 
-async def test_the_members_of_a_group_are_judged_by_one_state_of_the_cluster() -> None:
+async def test_the_members_of_a_group_are_judged_by_one_state_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """The class that was evaluated first is evaluated again where the cluster changed under the second."""
     changing = Meanwhile(1)
     groups = Groups()
@@ -420,7 +422,7 @@ async def test_the_members_of_a_group_are_judged_by_one_state_of_the_cluster() -
         seen.append({each.generation for each in columns.values()})
         return filter_phase_pb2.ReprievePodGroupVictimsResponse()
 
-    groups.reprieve_victims = reprieve  # type: ignore[method-assign]
+    monkeypatch.setattr(groups, "reprieve_victims", reprieve)
     members = [{"pod_class": SMALL}, {"pod_class": LARGE}]
     await cluster.engine.evaluate(cluster.cycle(SMALL))
     changing.left = 1
@@ -498,7 +500,7 @@ async def test_pods_go_where_they_are_nominated_as_far_as_the_caller_knows_where
     assert await admitted(("unknown", 0), ("a", 0)) == 0
 
 
-async def test_constraints_come_with_answers_about_several_pods() -> None:
+async def test_constraints_come_with_answers_about_several_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one pod nobody places another by the same answer."""
     plugin = SimpleNamespace(asked=0)
     cluster = Cluster()
@@ -508,7 +510,7 @@ async def test_constraints_come_with_answers_about_several_pods() -> None:
         plugin.asked += 1
         return ()
 
-    engine.constraints = constraints  # type: ignore[method-assign]
+    monkeypatch.setattr(engine, "constraints", constraints)
     for count, asked in ((1, 0), (2, 1)):
         await cluster.engine.filter(cluster.cycle(), count)
         assert plugin.asked == asked

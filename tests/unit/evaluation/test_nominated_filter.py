@@ -97,8 +97,8 @@ def test_the_first_pods_that_fit_where_they_are_nominated_are_all_that_go_there(
         taken.append(uid)
     expected = []
     for uid in taken[1:]:
-        promised = others.count(at[uid]) + sum(slot == at[uid] and each not in taken for each, slot in at.items())
-        if cpus[at[uid]] - promised < 1:
+        nominated = others.count(at[uid]) + sum(slot == at[uid] and each not in taken for each, slot in at.items())
+        if cpus[at[uid]] - nominated < 1:
             break
         expected.append(at[uid])
     assert case.following(first, *rest) == expected

@@ -319,14 +319,14 @@ def test_the_node_of_a_nominated_pod_is_answered_about_as_it_is() -> None:
     assert own.index in kept.unanswered_statuses
 
 
-def test_no_plugin_is_called_after_pre_filter_of_one_has_failed() -> None:
+def test_no_plugin_is_called_after_pre_filter_of_one_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Evaluation(2, [NODE, NODE], [])
     broken = status.error("P0", "broken")
 
     async def fail(*_: object) -> interfaces.PreFilterResult:
         return interfaces.PreFilterResult(status=broken)
 
-    world.plugins[0].pre_filter = fail  # type: ignore[method-assign]
+    monkeypatch.setattr(world.plugins[0], "pre_filter", fail)
     kept = asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
     assert kept.refusal == broken
     assert [plugin.calls for plugin in world.plugins] == [0, 0]

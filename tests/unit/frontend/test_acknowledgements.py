@@ -357,7 +357,7 @@ async def test_a_replica_that_is_behind_gets_no_decisions(monkeypatch: pytest.Mo
 
 
 @on_virtual_time
-async def test_a_change_that_takes_long_to_write_is_written_once() -> None:
+async def test_a_change_that_takes_long_to_write_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with frontend(7) as front:
         stream = await front.in_step()
         written = stream.write
@@ -366,7 +366,7 @@ async def test_a_change_that_takes_long_to_write_is_written_once() -> None:
             await asyncio.sleep(replica_link.SILENCE_SECONDS - 0.5)
             await written(request)
 
-        stream.write = write_slowly  # type: ignore[method-assign]
+        monkeypatch.setattr(stream, "write", write_slowly)
         before = len(stream.received)
         front.publish()
         await asyncio.sleep(replica_link.SILENCE_SECONDS)
@@ -376,7 +376,9 @@ async def test_a_change_that_takes_long_to_write_is_written_once() -> None:
 
 @pytest.mark.parametrize("reader_ends", [False, True])
 @on_virtual_time
-async def test_a_stream_that_takes_no_write_any_more_is_opened_again(reader_ends: bool) -> None:
+async def test_a_stream_that_takes_no_write_any_more_is_opened_again(
+    reader_ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """GRPC says why to the reader, at once or never."""
     async with frontend(7) as front:
         stream = await front.in_step()
@@ -386,7 +388,7 @@ async def test_a_stream_that_takes_no_write_any_more_is_opened_again(reader_ends
             ended.set()
             raise asyncio.InvalidStateError("RPC already finished.")
 
-        stream.write = refuse  # type: ignore[method-assign]
+        monkeypatch.setattr(stream, "write", refuse)
         front.publish()
         await ended.wait()
         if reader_ends:
@@ -396,7 +398,7 @@ async def test_a_stream_that_takes_no_write_any_more_is_opened_again(reader_ends
 
 
 @on_virtual_time
-async def test_a_stream_that_ends_during_a_write_is_opened_again_at_once() -> None:
+async def test_a_stream_that_ends_during_a_write_is_opened_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with frontend(7) as front:
         stream = await front.in_step()
 
@@ -408,7 +410,7 @@ async def test_a_stream_that_ends_during_a_write_is_opened_again_at_once() -> No
             finally:
                 cancelled.set()
 
-        stream.write = hang  # type: ignore[method-assign]
+        monkeypatch.setattr(stream, "write", hang)
         front.publish()
         await asyncio.sleep(0.1)
         stream.end()
@@ -427,7 +429,7 @@ async def test_a_replica_that_does_not_read_gets_another_stream_once_a_full_sync
         async def hang(request: bytes) -> None:
             await asyncio.Event().wait()
 
-        stream.write = hang  # type: ignore[method-assign]
+        monkeypatch.setattr(stream, "write", hang)
         for _ in range(100):
             front.publish()
         await asyncio.sleep(replica_link.SILENCE_SECONDS)

@@ -390,7 +390,7 @@ async def test_a_call_to_bind_has_the_leader_and_repeats_what_has_no_answer() ->
     binders = Binders("a")
     (link,) = binders.links.values()
     link.confirm()
-    link.answers = [bind_pb2.BindResponse(results=[{"index": index}]) for index in (1, 0)]  # type: ignore[list-item]
+    link.answers = [bind_pb2.BindResponse(results=[bind_pb2.BindResult(index=index)]) for index in (1, 0)]
     request = bind_pb2.BindRequest(cycle=_cycle(), items=[_item("a"), _item("b")])
     assert [result.index async for result in binders.client.bind(request)] == [1, 0]
     for rpc, sent, seconds in link.calls:
@@ -404,7 +404,8 @@ async def test_a_call_to_bind_has_the_leader_and_repeats_what_has_no_answer() ->
 async def test_a_streaming_call_waits_for_a_replica_that_knows_the_leader() -> None:
     binders = Binders("a")
     link = binders.links["a"]
-    link.answers = [bind_phase_pb2.BindPhasePreBindResponse(results=[{"index": 0}])]  # type: ignore[list-item]
+    result = bind_phase_pb2.IndexedPreBindResult(index=0)
+    link.answers = [bind_phase_pb2.BindPhasePreBindResponse(results=[result])]
     started: list[tuple[int, str]] = []
     running = asyncio.create_task(
         binders.client.pre_bind(

@@ -181,10 +181,12 @@ def test_a_failure_that_the_system_has_no_text_for_is_known_by_its_own() -> None
     lookups: endpoints.Lookups = {}
 
     async def main(_: Callable[[], float]) -> None:
-        names, loop, unused = Names(), asyncio.get_running_loop(), None
+        names = Names()
         names.failure = OSError("no resolver")
-        loop.getaddrinfo = names.look_up  # type: ignore[method-assign]
-        following = endpoints.follow_endpoints(["dns:///n:2"], (), lambda _: None, unused, lookups=lookups)  # type: ignore[arg-type]
+        loop: Any = asyncio.get_running_loop()
+        loop.getaddrinfo = names.look_up
+        unused: Any = None
+        following = endpoints.follow_endpoints(["dns:///n:2"], (), lambda _: None, unused, lookups=lookups)
         task = asyncio.create_task(following)
         await asyncio.sleep(0.1)
         task.cancel()

@@ -5,18 +5,24 @@ import logging
 
 import pytest
 
-from tests.helpers.replica_streams import DEADLINE, Setting, delta, running
+from tests.helpers.replica_streams import DEADLINE, Setting, Stream, delta, running
 from trireme.frontend.phase_clients import replica_link
+
+
+async def _full_stream(setting: Setting) -> Stream:
+    """A stream in step that does not take the last of three changes."""
+    setting.channel.most = 3
+    stream = await setting.in_step()
+    for generation in (1, 2, 3):
+        setting.link.publish(delta(generation), generation)
+    await stream.full.wait()
+    return stream
 
 
 async def test_what_waited_for_a_stream_that_ended_waits_no_more() -> None:
     """The next one begins with all of the cluster; counted on, a replica would soon be too far behind for good."""
     async with running() as setting:
-        setting.channel.most = 3
-        stream = await setting.in_step()
-        for generation in (1, 2, 3):
-            setting.link.publish(delta(generation), generation)
-        await stream.full.wait()
+        stream = await _full_stream(setting)
         assert setting.link.statistics().backlog_bytes == 3 * len(delta(1))
         setting.now += 1.0
         stream.end()
@@ -86,8 +92,8 @@ async def test_a_change_of_the_configuration_during_a_full_sync_ends_it() -> Non
         assert len(stream.written) == 2
 
 
-async def test_a_replica_that_ends_its_stream_is_called_again_after_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that does so each time would be called without pause."""
+def _recorded_delays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the link would wait before each stream; it does not."""
     delays: list[float] = []
 
     async def wait(self: replica_link.ReplicaLink, seconds: float) -> bool:
@@ -95,6 +101,12 @@ async def test_a_replica_that_ends_its_stream_is_called_again_after_a_delay(monk
         return False
 
     monkeypatch.setattr(replica_link.ReplicaLink, "_restarted_within", wait)
+    return delays
+
+
+async def test_a_replica_that_ends_its_stream_is_called_again_after_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does so each time would be called without pause."""
+    delays = _recorded_delays(monkeypatch)
     async with running() as setting:
         for _ in range(7):
             (await setting.opened.get()).end()
@@ -104,13 +116,7 @@ async def test_a_replica_that_ends_its_stream_is_called_again_after_a_delay(monk
 
 async def test_a_stream_that_lasted_is_opened_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that is rolled once a day would be away for as long as one that crashes all the time."""
-    delays: list[float] = []
-
-    async def wait(self: replica_link.ReplicaLink, seconds: float) -> bool:
-        delays.append(seconds)
-        return False
-
-    monkeypatch.setattr(replica_link.ReplicaLink, "_restarted_within", wait)
+    delays = _recorded_delays(monkeypatch)
     async with running() as setting:
         for _ in range(3):
             (await setting.opened.get()).end()
@@ -187,11 +193,7 @@ async def test_an_acknowledgement_of_the_configuration_before_does_not_count(
 
 async def test_nothing_that_waits_is_written_to_a_stream_that_ends() -> None:
     async with running() as setting:
-        setting.channel.most = 3
-        stream = await setting.in_step()
-        for generation in (1, 2, 3):
-            setting.link.publish(delta(generation), generation)
-        await stream.full.wait()
+        stream = await _full_stream(setting)
         setting.source.chunks = [delta(3)]
         setting.link.restart()
         stream.proceed()

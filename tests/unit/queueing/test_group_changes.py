@@ -15,6 +15,7 @@ from tests.helpers.pod_group_builders import (
     pod_group,
     popped,
     popped_and_refused,
+    queue_gated_by_claims,
 )
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.framework.sort_key import SortKey
@@ -24,7 +25,7 @@ from trireme.queueing.pending_pod import GivenSortKey
 from trireme.queueing.pod_info import make_pod_info
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
-from trireme.queueing.scheduling_queue import SchedulingQueue
+from trireme.queueing.scheduling_queue import PodBatch, SchedulingQueue
 from trireme.queueing.states import Active, BackOff, Gated, Gone, GroupInFlight, WaitingForGroup
 
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
@@ -208,8 +209,8 @@ def test_a_group_and_pods_are_activated_together() -> None:
     queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0)
     queue.add(make_pod_info("ns/single", "uid-single", 7, PROFILE, 0, pod=member("single", "").pod), T0)
     batch = queue.pop(T0, 1)
-    assert batch is not None
-    queue.requeue(batch.pods[0], T0)  # type: ignore[union-attr]  # the only group backs off
+    assert isinstance(batch, PodBatch)  # the only group backs off
+    queue.requeue(batch.pods[0], T0)
     queue.activate([("ns/p0", "uid-p0"), ("ns/single", "uid-single")], T0)
     assert [place(queue, name) for name in ("p0", "single")] == [Active, Active]
 
@@ -298,10 +299,7 @@ def test_a_tree_is_held_back_no_more_for_a_member_that_left_it(how: str) -> None
 def test_a_group_that_is_being_tried_is_not_queued_by_an_event() -> None:
     """It would be tried twice at once."""
     closed = {"closed": False}
-    queue = grouping_queue(
-        registrations=[EventRegistration("Claims", NODE_ADD)],
-        pre_enqueue=lambda pod: "Claims" if closed["closed"] else PreEnqueueResult.ALLOWED,
-    )
+    queue = queue_gated_by_claims(closed)
     of_three(queue)
     popped(queue)
     queue.on_event(NODE_ADD, None, None, T0)

@@ -15,6 +15,7 @@ from tests.helpers.pod_group_builders import (
     pod_group,
     popped,
     popped_and_refused,
+    queue_gated_by_claims,
 )
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.framework.sort_key import SortKey
@@ -138,10 +139,7 @@ def test_a_gated_member_that_comes_late_takes_the_group_out_of_the_active_queue(
 def test_an_event_registered_by_pre_enqueue_reactivates_the_group() -> None:
     """A plugin's PreEnqueue may wait for any object; without this its groups would sleep until the flush."""
     closed = {"closed": True}
-    queue = grouping_queue(
-        registrations=[EventRegistration("Claims", NODE_ADD)],
-        pre_enqueue=lambda pod: "Claims" if closed["closed"] else PreEnqueueResult.ALLOWED,
-    )
+    queue = queue_gated_by_claims(closed)
     of_three(queue)
     assert place(queue, "p0") is Gated
     closed["closed"] = False
@@ -155,10 +153,7 @@ def test_an_event_registered_by_pre_enqueue_reactivates_the_group() -> None:
 def test_all_groups_that_are_held_back_are_checked_again(how: str) -> None:
     """The second one would sleep until somebody thinks of it."""
     closed = {"closed": True}
-    queue = grouping_queue(
-        registrations=[EventRegistration("Claims", NODE_ADD)],
-        pre_enqueue=lambda pod: "Claims" if closed["closed"] else PreEnqueueResult.ALLOWED,
-    )
+    queue = queue_gated_by_claims(closed)
     for name in "ghi":
         queue.groups.set_group(pod_group(name), T0)
         queue.add(member(f"p{name}", name), T0)

@@ -1,12 +1,14 @@
 """RecordedMakers: plugins that answer what is recorded are made as their descriptions say."""
 
+from typing import Any
+
 from trireme.plugin_api import interfaces, scorers
 from trireme.remote import recorded_makers
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
 
-def _plugin(**info: object) -> snapshot_pb2.RemotePlugin:
-    return snapshot_pb2.RemotePlugin(name="Far", info=plugin_pb2.PluginInfo(**info))  # type: ignore[arg-type]
+def _plugin(**info: Any) -> snapshot_pb2.RemotePlugin:
+    return snapshot_pb2.RemotePlugin(name="Far", info=plugin_pb2.PluginInfo(**info))
 
 
 def test_an_evaluation_is_filters_own_only_within_it() -> None:

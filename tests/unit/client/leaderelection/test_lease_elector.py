@@ -114,7 +114,7 @@ async def test_an_elector_that_renews_for_long_gathers_no_tasks(monkeypatch: pyt
 
 
 async def test_an_elector_that_was_stopped_before_it_starts_takes_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that is told to end while it starts would contend forever."""
+    """A process that is told to end while it starts would try to lead forever."""
     api, notices = _Api(), list[Notice]()
     elector = _elector(monkeypatch, api, notices)
     await elector.stop()
