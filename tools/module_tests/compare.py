@@ -24,11 +24,11 @@ import pytest
 from tools.module_tests.noticing_tests import NoticingTests
 from tools.mutation import mutation_run, related_tests
 from tools.mutation.mutants import MutatedFile
+from tools.related import declared_links
 
 ROOT = pathlib.Path(__file__).parents[2]
 _SOURCES = ROOT / "internal"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_TESTS = re.compile(r"^Tests: ([^:]+)\.\Z", re.MULTILINE)
 #: Of the mutants that any test notices, those that the named ones must notice together.
 _ENOUGH = 0.8
 _MOST = 4
@@ -66,8 +66,7 @@ class Module:
 
     def named(self) -> list[str]:
         """The tests that its docstring names."""
-        found = _TESTS.search(ast.get_docstring(ast.parse(self.path.read_text())) or "")
-        return re.split(r",\s+", found[1]) if found else []
+        return declared_links.tests(self.path.read_text())
 
     def of_its_name(self) -> list[str]:
         """The test files of its name, which are found without being named."""

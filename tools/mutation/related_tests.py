@@ -8,8 +8,9 @@ says where to look.
 import ast
 import functools
 import pathlib
-import re
 from collections.abc import Collection, Iterator
+
+from tools.related import declared_links
 
 ROOT = pathlib.Path(__file__).parents[2]
 _TESTS = ("tests/unit", "tests/contract")
@@ -52,11 +53,8 @@ def _relative(paths: Iterator[pathlib.Path]) -> Iterator[str]:
 
 def _named(path: str) -> Iterator[str]:
     """The tests that the file's docstring names."""
-    text = ast.get_docstring(ast.parse((ROOT / path).read_text())) or ""
-    if "Tests:" in text:
-        for each in re.findall(r"tests/\S+\.py", text.rsplit("Tests:", 1)[1]):
-            if (ROOT / each).exists():
-                yield each
+    named = declared_links.tests((ROOT / path).read_text())
+    return (each for each in named if (ROOT / each).exists())
 
 
 @functools.cache

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from tools.related import definitions, shared_facts
+from tools.related import declared_links, definitions, shared_facts
 from tools.related.repository import Repository
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -24,7 +24,6 @@ _LINES = 30
 _WIDTH = 140
 _NOTE = 60
 _USES = 25
-_ALSO = re.compile(r"Also change: ((?:[^()\n]|,\s*\n)*)")
 #: What is generated without saying so at its beginning: sources, the target of make, what it writes.
 _GENERATED = (
     ("protos/**", "make protos", "internal/trireme/v1/, sdk/go/triremev1/, sdk/rust/src/v1/"),
@@ -91,8 +90,7 @@ class Related:
 
     def _listed(self, text: str) -> set[str]:
         """The files that the `Also change:` lines of a text name."""
-        patterns = re.findall(r"[\w.*][\w.*/-]*[\w*]", " ".join(_ALSO.findall(text)))
-        return {path for each in patterns for path in self._matching(each)}
+        return {path for each in declared_links.also_change(text) for path in self._matching(each)}
 
     def _matching(self, pattern: str) -> Iterable[str]:
         if "*" in pattern:
@@ -134,8 +132,7 @@ class Related:
 
     def _tests(self) -> Iterator[Line]:
         """The tests that the file declares, and those of its name; of a test the files that have its name."""
-        declared = re.search(r"^Tests: ([^:]+)\.$", self._text, re.MULTILINE)
-        for path in re.findall(r"[\w./-]+\.py", declared[1]) if declared else ():
+        for path in declared_links.tests(self._text) if self._path.endswith(".py") else ():
             yield path, "declared"
         folders = {*pathlib.PurePath(self._path).parts[:-1]}
         near = {path: len(folders & {*pathlib.PurePath(path).parts}) for path in self._of_its_name()}

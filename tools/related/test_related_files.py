@@ -39,6 +39,9 @@ def reset():
     "docs/flags.md": "<!-- Written by `make docs`. -->\n`--retry-delay`, `--most-retries`\n",
     "docs/architecture.md": "See `bind/retries.py`.\n",
     "docs/other.md": "Nothing about it.\n",
+    "sdk/rust/pods.rs": f"// {_ALSO} docs/pods.md,\n// docs/nodes.md.\n",
+    "docs/pods.md": "",
+    "docs/nodes.md": "",
     "protos/trireme/v1/bind.proto": "service BindPhase {\n  rpc BindPods(A) returns (B);\n}\n",
     "CONTRIBUTING.md": "| to add | files |\n| a policy | `policies/<policy>/`, `policies/registered.py` |\n",
     "internal/trireme/policies/first_come/spec.py": 'rule = LazyImport(".rule:make")\n',
@@ -80,6 +83,7 @@ RETRIES = "internal/trireme/bind/retries.py"
 def test_files_that_declare_each_other_come_first(repository: Repository) -> None:
     assert [*related(repository, RETRIES)["also change"]] == ["docs/bind.md"]
     assert [*related(repository, "docs/bind.md")["also change"]] == [RETRIES]
+    assert {*related(repository, "sdk/rust/pods.rs")["also change"]} == {"docs/pods.md", "docs/nodes.md"}
 
 
 def test_users_are_found_however_they_import(repository: Repository) -> None:

@@ -10,10 +10,9 @@ import re
 import subprocess
 from collections.abc import Iterator
 
+from tools.related import declared_links
+
 ROOT = pathlib.Path(__file__).parents[3]
-_PATH = r"`?(?:\.?\w|\*)[\w.*/-]*[\w*]`?"
-#: The list goes on in the next line of a comment after a comma.
-_LINE = re.compile(rf"Also change: ({_PATH}(?:,[ ]?(?:\n\W*)?{_PATH})*)")
 _SERVICE = re.compile(r"^service (\w+)", re.MULTILINE)
 #: A base class that serves a service, a stub that calls one, the path of a method.
 _ENDS = re.compile(r"(\w+)_pb2_grpc\.\w+(?:Servicer\)|Stub\()|\"/trireme\.v1\.(\w+)/\w+\"")
@@ -24,12 +23,7 @@ def _named() -> dict[str, set[str]]:
     command = ("git", "grep", "--name-only", "--untracked", "-I", "-P", r"Also change: `?(\.?\w|\*)")
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     names.remove(str(pathlib.Path(__file__).relative_to(ROOT)))
-    return {name: set(_paths((ROOT / name).read_text())) for name in names}
-
-
-def _paths(text: str) -> Iterator[str]:
-    for found in _LINE.findall(text):
-        yield from (each.strip("`") for each in re.findall(_PATH, found))
+    return {name: set(declared_links.also_change((ROOT / name).read_text())) for name in names}
 
 
 def _problems(named: dict[str, set[str]]) -> Iterator[str]:
@@ -55,7 +49,7 @@ def test_a_missing_end_is_found() -> None:
     assert [*_problems({here: {"no/such.file"}})] == [f"{here}: there is no no/such.file"]
     assert len([*_problems({here: {"README.md"}})]) == 1
     assert [*_problems({here: {"README.md"}, "README.md": {"CONTRIBUTING.*"}})] == []
-    assert [*_paths("# Also change: a/b.py,\n#   c/*.ts. More.")] == ["a/b.py", "c/*.ts"]
+    assert declared_links.also_change("# Also change: a/b.py,\n#   c/*.ts. More.") == ["a/b.py", "c/*.ts"]
 
 
 def _ends_of_services() -> Iterator[tuple[str, str]]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tools.related import declared_links
+
 ROOT = pathlib.Path(__file__).parents[3]
 UNIT = ROOT / "tests" / "unit"
 MODULES = sorted(UNIT.rglob("*.py"))
@@ -107,13 +109,11 @@ def _problems(module: pathlib.Path) -> Iterator[str]:
     """What is wrong with how the tests of a module are found."""
     root, *package = module.relative_to(ROOT / "internal").parent.parts
     own = [path for path in _tests_of_its_name(tuple(package), module.stem) if path.is_file()]
-    docstring = ast.get_docstring(ast.parse(module.read_text())) or ""
-    said = re.search(r"^Tests: ([^:]+)\.\Z", docstring, re.MULTILINE)
-    if not said:
+    tests = [ROOT / name for name in declared_links.tests(module.read_text())]
+    if not tests:
         if not own:
             yield f"name a test file test_{module.stem}.py, or end the module's docstring with `Tests: tests/….py.`"
         return
-    tests = [ROOT / name for name in re.split(r",\s+", said[1])]
     if len(tests) > 4:
         yield "name the four that tell most"
     name = ".".join((root, *package, module.stem))
