@@ -162,12 +162,8 @@ class ConfigurationChecks:
         """No pod is placed on a node that the second plugin refuses, where every profile has it and waits for it."""
         if id(cache) not in self._apps or not is_reserved(node_name):
             return
-        configuration = self.of_cache(cache)
-        profiles = [_plugins(profile, _FILTER) for profile in configuration.profiles]
-        plugin = second_plugin(configuration)
-        if plugin is None or not all(simulated_plugin.SECOND_NAME in names for names in profiles):
-            return
-        if plugin.failure_policy == snapshot_pb2.FAILURE_POLICY_FAIL:
+        plugin = second_plugin(self.of_cache(cache))
+        if plugin is not None and plugin.failure_policy == snapshot_pb2.FAILURE_POLICY_FAIL:
             self._violated(f"pod {key} is placed on {node_name}, off which the second plugin keeps all pods")
 
     # Reloads
@@ -247,8 +243,14 @@ def weights_of(configuration: snapshot_pb2.Configuration, profile: str) -> dict[
     return {} if found is None else {each.name: each.weight or 1 for each in _set(found, _SCORE)}
 
 
-def second_plugin(configuration: snapshot_pb2.Configuration) -> snapshot_pb2.RemotePlugin | None:
-    """How the second plugin takes part; None: it does not."""
+def second_plugin(configuration: snapshot_pb2.Configuration, profile: str = "") -> snapshot_pb2.RemotePlugin | None:
+    """How the second plugin takes part in this profile, or in every profile; None: it does not.
+
+    A configuration may state its address and no profile have it: the two files are not replaced at one time.
+    """
+    sets = [_plugins(each, _FILTER) for each in configuration.profiles if profile in ("", each.scheduler_name)]
+    if not all(simulated_plugin.SECOND_NAME in names for names in sets):
+        return None
     return next((each for each in configuration.remote_plugins if each.name == simulated_plugin.SECOND_NAME), None)
 
 

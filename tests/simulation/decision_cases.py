@@ -54,7 +54,7 @@ class DecisionCases:
         LookupError, if the cache has versions of objects that are too old, or objects do not have all that matters.
         """
         self._check_claims(cache, self._pending(pod), bool(placed_before))
-        closed = self.closed(cache)
+        closed = self.closed(cache, pod)
         before = [_on_node(self._pending(each), node) for each, node in placed_before]
         uids = {pod.uid, *(each.uid for each, _ in placed_before)}
         case: Object = {
@@ -90,9 +90,9 @@ class DecisionCases:
         """The weights of the pod's profile by which the frontend decides."""
         return configuration_checks.weights_of(self._configuration_of(cache), pod.record.profile)
 
-    def closed(self, cache: cluster_cache.ClusterCache) -> frozenset[str]:
-        """The nodes off which remote plugins keep all pods. Raises: LookupError, if a plugin may be left out."""
-        plugin = configuration_checks.second_plugin(self._configuration_of(cache))
+    def closed(self, cache: cluster_cache.ClusterCache, pod: Any) -> frozenset[str]:
+        """The nodes off which remote plugins keep the pod. Raises: LookupError, if a plugin may be left out."""
+        plugin = configuration_checks.second_plugin(self._configuration_of(cache), pod.record.profile)
         if plugin is not None and plugin.failure_policy == snapshot_pb2.FAILURE_POLICY_IGNORE:
             raise LookupError("pods are scheduled without the second plugin where it fails")
         names = cache.node_names()

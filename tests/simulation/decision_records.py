@@ -221,7 +221,7 @@ class DecisionRecords:
         try:
             decision = Decision(pod.key, self._cases.case(cache, pod, nominated_node, before), nominated_node)
             decision.weights = self._cases.weights(cache, pod)
-            decision.closed = self._cases.closed(cache)
+            decision.closed = self._cases.closed(cache, pod)
         except LookupError:
             return None
         return decision
