@@ -1,6 +1,6 @@
 """CEL selectors: compiled once, and evaluated once for each device.
 
-The library is loaded with the first expression: a cluster without devices does not pay for it.
+The compiler, with RE2, is loaded with the first expression: a cluster without devices does not pay for it.
 Source: k8s.io/dynamic-resource-allocation/cel.
 
 Also change: internal/trireme/plugins/dynamic_resources/derived_attributes.py,
@@ -16,7 +16,6 @@ from typing import Any, Final
 from trireme.plugins.dynamic_resources import derived_attributes
 from trireme.v1 import resource_pb2
 from trireme_kube.cel import values
-from trireme_kube.cel.compiler import environment
 from trireme_kube.cel.interpreter import costs, program
 
 # Compiled expressions in the cache; a cluster has a handful.
@@ -95,6 +94,8 @@ class CompiledExpressions:
         key = (expression, attribute)
         known = self._cached.get(key)
         if known is None:
+            from trireme_kube.cel.compiler import environment
+
             try:
                 known = environment.compile_expression(expression, attribute=attribute)
             except environment.RefusedError as error:
