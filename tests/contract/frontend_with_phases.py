@@ -211,8 +211,8 @@ class Server:
             ]
         phase = _PHASES[self._phase]
         snap = snapshot.Snapshot()
-        service = self.service = phase.make(snap, remote_plugins.RemotePlugins(snap, cycle_pb2.Cycle))
-        hosted = phase_process.PhasePluginService("i", phase.point, lambda: service.chains)
+        service = self.service = phase.make(snap, remote_plugins.RemotePlugins(snap, cycle_pb2.Cycle), None)
+        hosted = phase_process.PhasePluginService("i", {phase.point: lambda: service.chains})
         return [
             *phase_process.shared_services(service.follow, hosted),
             grpc_server.Service(phase.descriptor, lambda server: phase.add_to(service, server)),

@@ -17,16 +17,23 @@ from grpc import aio
 
 from tests.contract import linked_frontend, plugin_servers
 from trireme.cache import pod_projection
+from trireme.filter import process as filter_process
 from trireme.frontend.phase_clients import fallback, forker_client, local_phases, replica_link
+from trireme.phases import phase_process
 from trireme.remote import plugin_control
-from trireme.rpc import dialing
+from trireme.rpc import dialing, in_process
+from trireme.score import process as score_process
 from trireme.v1 import (
     cycle_pb2,
     filter_pb2,
     filter_phase_pb2,
     filter_phase_pb2_grpc,
     plugin_pb2,
+    plugin_pb2_grpc,
+    score_phase_pb2,
+    score_phase_pb2_grpc,
     snapshot_pb2,
+    snapshot_pb2_grpc,
     status_pb2,
 )
 from trireme_kube.componentbase import clocks
@@ -104,23 +111,109 @@ async def test_phases_in_this_process_need_no_other_and_take_calls_until_they_ar
     (address,) = local.addresses("filter")
     channel = dialing.Dialer().channel(address, (), 0)
     get_info = functools.partial(plugin_control.get_plugin_info, channel, 20.0)
-    with pytest.raises(aio.AioRpcError, match="nothing is served at in-process:filter-0"):
+    with pytest.raises(aio.AioRpcError, match="nothing is served at in-process:filter-score-0"):
         await get_info()
-    assert [(one.pid, one.starts) for one in local.statistics()] == [(0, 0)] * 3
+    assert local.addresses("score") == [address]
+    assert [(one.pid, one.starts) for one in local.statistics()] == [(0, 0)] * 2
     await local.start()
     try:
         assert list((await get_info()).plugins) == []
         found = [(one.name, one.address, one.pid, one.starts) for one in local.statistics()]
         own = os.getpid()
         assert found == [
-            ("filter-0", "in-process:filter-0", own, 1),
-            ("score-0", "in-process:score-0", own, 1),
+            ("filter-score-0", "in-process:filter-score-0", own, 1),
             ("bind-0", "in-process:bind-0", own, 1),
         ]
     finally:
         await local.stop()
     with pytest.raises(aio.AioRpcError, match="nothing is served"):
         await get_info()
+
+
+async def test_filter_and_score_in_this_process_follow_by_one_stream() -> None:
+    configuration = snapshot_pb2.Configuration()
+    profile = configuration.profiles.add(scheduler_name="default-scheduler")
+    profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_FILTER).plugins.add(name="NodeName")
+    scored = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_SCORE).plugins
+    scored.add(name="ImageLocality", weight=2)
+    scored.add(name="NodeAffinity", weight=1)
+    local = local_phases.LocalPhases(ARGUMENTS, {}, in_process=("filter", "score"))
+    await local.start()
+    frontend = linked_frontend.Frontend(configuration=configuration)
+    frontend.add_nodes(3)
+    frontend.publish()
+    try:
+        frontend.links.set_endpoints(local.addresses("filter"))
+        await frontend.follows()
+        ((_, channel),) = frontend.links.channels()
+        answer = await plugin_pb2_grpc.PluginServiceStub(channel).GetPluginInfo(plugin_pb2.GetPluginInfoRequest())
+        points = {each.name: list(each.extension_points) for each in answer.plugins}
+        fence, number = cycle_pb2.Fence(epoch=1), _intern_pod(frontend)
+        generation = frontend.publish()
+        cycle = cycle_pb2.Cycle(fence=fence, config_hash=1, generation=generation, profile="default-scheduler")
+        cycle.pod_class = number
+        filtering = filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1)
+        filtered = await filter_phase_pb2_grpc.FilterPhaseStub(channel).Filter(filtering, timeout=30)
+        preparing = score_phase_pb2.ScorePhasePrepareRequest(cycle=cycle)
+        scored_at = await score_phase_pb2_grpc.ScorePhaseStub(channel).Prepare(preparing, timeout=30)
+    finally:
+        await frontend.links.close()
+        await local.stop()
+    assert points == {
+        "ImageLocality": [plugin_pb2.EXTENSION_POINT_SCORE],
+        "NodeAffinity": [plugin_pb2.EXTENSION_POINT_SCORE],
+        "NodeName": [plugin_pb2.EXTENSION_POINT_FILTER],
+    }
+    assert filtered.evaluated_generation == scored_at.evaluated_generation == generation > 1
+    assert frontend.link.full_syncs == 1
+
+
+async def test_what_score_refuses_is_not_in_force_for_filter() -> None:
+    """Else filter would answer by plugins that its stream's configuration does not have."""
+
+    def configuration_with(score: str) -> snapshot_pb2.Configuration:
+        configuration = snapshot_pb2.Configuration()
+        profile = configuration.profiles.add(scheduler_name="default-scheduler")
+        filters = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_FILTER).plugins
+        filters.add(name="NodeName" if score == "ImageLocality" else "NodePorts")
+        profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_SCORE).plugins.add(name=score, weight=1)
+        return configuration
+
+    async with phase_process.open_in_frontend([filter_process.PHASE, score_process.PHASE]) as services:
+        server = in_process.InProcessServer("both")
+        for service in services:
+            server.add(service.add_to)
+        server.start()
+        follow = snapshot_pb2_grpc.SnapshotFollowerStub(in_process.InProcessChannel(server))
+        about = plugin_pb2_grpc.PluginServiceStub(in_process.InProcessChannel(server))
+
+        async def send(score: str, config_hash: int) -> None:
+            hello = snapshot_pb2.Hello(
+                fence=cycle_pb2.Fence(epoch=1), config_hash=config_hash, configuration=configuration_with(score)
+            )
+            delta = snapshot_pb2.Delta(reset=True, to_generation=1)
+            stream = follow.Sync()
+            await stream.write(snapshot_pb2.SyncRequest(hello=hello))
+            await stream.write(snapshot_pb2.SyncRequest(delta=delta))
+            await stream.read()
+
+        async def names() -> list[str]:
+            answer = await about.GetPluginInfo(plugin_pb2.GetPluginInfoRequest())
+            return [each.name for each in answer.plugins]
+
+        await send("ImageLocality", 1)
+        assert await names() == ["ImageLocality", "NodeName"]
+        with pytest.raises(aio.AioRpcError, match=r"hello\.configuration: .*NoSuchPlugin"):
+            await send("NoSuchPlugin", 2)
+        assert await names() == ["ImageLocality", "NodeName"]
+        await server.stop(0)
+
+
+def _intern_pod(frontend: linked_frontend.Frontend) -> int:
+    """The class of a pod without requests, which the next delta has."""
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    pod = pod_projection.parse({"metadata": {"namespace": "default", "name": "a", "uid": "u"}, "spec": spec})
+    return frontend.registry.intern(frontend.registry.intern_base(pod.base), ())
 
 
 def _refuse_all(request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
@@ -145,9 +238,7 @@ async def test_a_phase_in_this_process_that_stops_waits_for_a_plugin_that_is_ask
     async with plugin_servers.scripted(target, plugin):
         frontend = linked_frontend.Frontend(configuration=configuration)
         frontend.add_nodes(3)
-        spec = {"containers": [{"name": "c", "image": "i"}]}
-        pod = pod_projection.parse({"metadata": {"namespace": "default", "name": "a", "uid": "u"}, "spec": spec})
-        pod_class = frontend.registry.intern(frontend.registry.intern_base(pod.base), ())
+        pod_class = _intern_pod(frontend)
         frontend.publish()
         frontend.links.set_endpoints(local.addresses("filter"))
         await frontend.follows()

@@ -63,7 +63,7 @@ async def serve(
 ) -> AsyncIterator[str]:
     """A follower that the frontend alone may call; its address."""
     follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
-    hosted = phase_process.PhasePluginService("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
+    hosted = phase_process.PhasePluginService("i", {plugin_pb2.EXTENSION_POINT_FILTER: dict})
     listener = listen_flags.make_listener(
         address,
         certificate=f"{side.folder}/tls.crt",

@@ -36,7 +36,7 @@ async def replica(folder: pathlib.Path, number: int) -> AsyncIterator[tuple[str,
 def _follower() -> tuple[snapshot.Snapshot, Sequence[grpc_server.Service]]:
     snap = snapshot.Snapshot()
     follow = follower.Follower(snap, lambda configuration: None)
-    hosted = phase_process.PhasePluginService("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
+    hosted = phase_process.PhasePluginService("i", {plugin_pb2.EXTENSION_POINT_FILTER: dict})
     return snap, phase_process.shared_services(follow, hosted)
 
 
@@ -152,7 +152,7 @@ async def test_a_replica_that_ends_does_not_wait_for_its_stream(tmp_path: pathli
     frontend.add_nodes(10)
     snap = snapshot.Snapshot()
     follow = follower.Follower(snap, lambda configuration: None)
-    hosted = phase_process.PhasePluginService("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
+    hosted = phase_process.PhasePluginService("i", {plugin_pb2.EXTENSION_POINT_FILTER: dict})
     address = f"unix:{tmp_path}/replica.sock"
     server = grpc_server.ReplicaServer(
         listen_flags.make_listener(address), phase_process.shared_services(follow, hosted)

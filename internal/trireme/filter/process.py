@@ -6,7 +6,6 @@ internal/trireme/insight/process.py (filter and score are alike here).
 Tests: tests/contract/test_local_phases.py.
 """
 
-import functools
 from collections.abc import Sequence
 
 from trireme.filter import service
@@ -17,19 +16,17 @@ PHASE = phase_process.Phase(
     name="filter",
     point=plugin_pb2.EXTENSION_POINT_FILTER,
     descriptor=filter_phase_pb2.DESCRIPTOR.services_by_name["FilterPhase"],
-    make=lambda snap, remotes: service.FilterPhase(
+    make=lambda snap, remotes, follow: service.FilterPhase(
         snap,
         remotes.make_filter_plugin,
         remotes.make_reserve_plugin,
         remotes.make_post_filter_plugin,
         remotes.make_filter_plugin,
+        follow=follow,
     ),
     add_to=filter_phase_pb2_grpc.add_FilterPhaseServicer_to_server,
     instruments=lambda served: served.instruments(),
 )
-
-open_services = functools.partial(phase_process.open_in_frontend, PHASE)
-"""The services, for a frontend that serves them in its own process."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -55,8 +55,14 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         make_remote_reserver: reserving.MakeRemoteReserver | None = None,
         make_remote_post_filter: filter_profiles.MakeRemotePostFilter | None = None,
         make_compared: Callable[[snapshot_pb2.RemotePlugin, str], remote_filter.RemoteFilterPlugin] | None = None,
+        *,
+        follow: follower.Follower | None = None,
     ) -> None:
-        """`make_compared` makes remote plugins in mode Shadow; without it they are left out."""
+        """`make_compared` makes remote plugins in mode Shadow; without it they are left out.
+
+        `follow` updates the snapshot for score too, and has both `prepare` configurations; None: for this service
+        alone.
+        """
         self._snap = snap
         self._make_remote = make_remote
         self._make_remote_reserver = make_remote_reserver
@@ -64,7 +70,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self._engine = filter_engine.FilterEngine(snap, filter_engine.FilterProfiles())
         self._make_compared = make_compared
         self.compared = compared_filters.ComparedFilters(snap, {}, self._evaluate_class)
-        self.follow = follower.Follower(snap, release_skew.checked(self._apply_configuration))
+        self.follow = follow or follower.Follower(snap, release_skew.checked(self._apply_configuration))
 
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:
@@ -80,17 +86,28 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         return node_metrics.instruments(self._snap)
 
     def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
-        """Make the engine of a configuration. Raises: ValueError; then the one before stays in force."""
+        """Put a configuration in force. Raises: ValueError; then the one before stays."""
+        self.prepare(configuration)()
+
+    def prepare(self, configuration: snapshot_pb2.Configuration) -> Callable[[], None]:
+        """Make the engine of a configuration; what this returns puts it in force, and does not fail.
+
+        Raises: ValueError.
+        """
         rules = amounts.rules_of(configuration.feature_gates)
         profiles = filter_profiles.make_profiles(
             configuration, self._make_remote, self._make_remote_reserver, self._make_remote_post_filter
         )
         compared = self._make_compared_plugins(configuration)
-        # From here on nothing fails: a configuration that is refused changes nothing.
-        self.compared.queue.close()
-        self.compared = compared_filters.ComparedFilters(self._snap, compared, self._evaluate_class)
-        self._snap.amount_rules = rules
-        self._engine = filter_engine.FilterEngine(self._snap, profiles)
+        engine = filter_engine.FilterEngine(self._snap, profiles)
+
+        def put_in_force() -> None:
+            self.compared.queue.close()
+            self.compared = compared_filters.ComparedFilters(self._snap, compared, self._evaluate_class)
+            self._snap.amount_rules = rules
+            self._engine = engine
+
+        return put_in_force
 
     def _make_compared_plugins(
         self, configuration: snapshot_pb2.Configuration

@@ -3,6 +3,7 @@
 They share flags, the snapshot, remote plugins, metrics, the services that all have, and serving them.
 
 None has credentials, discovers anything or reads a configuration file: all they know comes by the snapshot stream.
+In the frontend's process filter and score follow it together, on one snapshot.
 
 Also change: protos/trireme/v1/plugin.proto (the service).
 
@@ -10,6 +11,7 @@ Tests: tests/contract/test_replica_stream.py, tests/contract/test_local_phases.p
 """
 
 import argparse
+import functools
 import gc
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -20,7 +22,7 @@ import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
-from trireme.phases import freed_memory, phase_metrics
+from trireme.phases import freed_memory, phase_metrics, release_skew
 from trireme.phases.process_flags import ProcessFlags
 from trireme.remote import plugin_statistics, remote_connection, remote_plugins
 from trireme.rpc import follower, grpc_server, listen_flags, parent_death
@@ -58,6 +60,12 @@ class _PhaseService(Protocol):
     def statistics(self) -> Any: ...
 
 
+class _SharingService(_PhaseService, Protocol):
+    """A phase's service that may share its snapshot with another one."""
+
+    def prepare(self, configuration: snapshot_pb2.Configuration) -> Callable[[], None]: ...
+
+
 ServiceT = TypeVar("ServiceT", bound=_PhaseService)
 FlagsT = TypeVar("FlagsT")
 
@@ -78,13 +86,14 @@ class Extension(Generic[ServiceT, FlagsT]):
 class Phase(Generic[ServiceT]):
     """What one of these processes has of its own.
 
-    `make` makes its service, of a snapshot and the remote plugins; `add_to` adds it to a server.
+    `make` makes its service, of a snapshot, the remote plugins, and the follower that it shares with another phase;
+    `add_to` adds it to a server.
     """
 
     name: str
     point: plugin_pb2.ExtensionPoint.ValueType
     descriptor: ServiceDescriptor
-    make: Callable[[snapshot.Snapshot, remote_plugins.RemotePlugins], ServiceT]
+    make: Callable[[snapshot.Snapshot, remote_plugins.RemotePlugins, follower.Follower | None], ServiceT]
     add_to: Callable[[ServiceT, aio.Server], None]
     extension: Extension[ServiceT, Any] | None = None
     #: The metrics of the service that are no numbers of its statistics.
@@ -92,27 +101,31 @@ class Phase(Generic[ServiceT]):
 
 
 class PhasePluginService(plugin_pb2_grpc.PluginServiceServicer):
-    """The handshake of a phase: it names all plugins that its profiles run, at its own extension point."""
+    """The handshake of a process: it names all plugins that a phase's profiles run, at the phase's extension point."""
 
     def __init__(
         self,
         instance: str,
-        point: plugin_pb2.ExtensionPoint.ValueType,
-        chains: Callable[[], Mapping[str, _Chain]],
-        remotes: Callable[[], Mapping[str, remote_connection.ConnectionStatistics]] = dict,
+        chains: Mapping[plugin_pb2.ExtensionPoint.ValueType, Callable[[], Mapping[str, _Chain]]],
+        remotes: Sequence[Callable[[], Mapping[str, remote_connection.ConnectionStatistics]]] = (),
     ) -> None:
-        self._remotes = remotes
+        """`chains` and `remotes` of each phase that the process serves."""
         self._instance = instance
-        self._point = point
         self._chains = chains
+        self._remotes = remotes
 
     async def GetPluginInfo(
         self, request: plugin_pb2.GetPluginInfoRequest, context: aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.GetPluginInfoResponse:
         """The plugins of all profiles, each once; none before the first configuration came."""
-        names = {plugin.name for chain in self._chains().values() for plugin in chain.plugins}
+        points: dict[str, set[plugin_pb2.ExtensionPoint.ValueType]] = {}
+        for point, chains in self._chains.items():
+            for plugin in (plugin for chain in chains().values() for plugin in chain.plugins):
+                points.setdefault(plugin.name, set()).add(point)
         return plugin_pb2.GetPluginInfoResponse(
-            plugins=[plugin_pb2.PluginInfo(name=name, extension_points=[self._point]) for name in sorted(names)],
+            plugins=[
+                plugin_pb2.PluginInfo(name=name, extension_points=sorted(points[name])) for name in sorted(points)
+            ],
             instance=self._instance,
         )
 
@@ -126,7 +139,10 @@ class PhasePluginService(plugin_pb2_grpc.PluginServiceServicer):
         self, request: plugin_pb2.GetPluginStatisticsRequest, context: aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.GetPluginStatisticsResponse:
         """How the calls to remote plugins went."""
-        return plugin_statistics.to_response(self._remotes())
+        response = plugin_pb2.GetPluginStatisticsResponse()
+        for statistics in self._remotes:
+            response.MergeFrom(plugin_statistics.to_response(statistics()))
+        return response
 
 
 def shared_services(follow: follower.Follower, hosted: PhasePluginService) -> tuple[grpc_server.Service, ...]:
@@ -166,15 +182,44 @@ def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
         return grpc_server.fail(str(error))
 
 
-def open_in_frontend(
-    phase: Phase[Any], arguments: Sequence[str], supervisor: supervision.Supervisor
-) -> AbstractAsyncContextManager[Sequence[grpc_server.Service]]:
-    """The services of one phase, for a frontend that serves them in its own process.
+@asynccontextmanager
+async def open_in_frontend(phases: Sequence[Phase[Any]]) -> AsyncIterator[Sequence[grpc_server.Service]]:
+    """The services of phases that a frontend serves in its own process, on one snapshot with one stream of deltas."""
+    services: list[_SharingService] = []
 
-    `arguments` are the flags that a process would get; filter and score get some about the log alone, which the
-    frontend has set up.
-    """
-    return open_services(phase, ProcessFlags(), None, supervisor)
+    def caller_identity() -> cycle_pb2.Cycle:
+        return follow.caller_identity()
+
+    def configure(configuration: snapshot_pb2.Configuration) -> None:
+        release_skew.check(configuration)
+        # All of them accept it, or it is in force for none.
+        for put_in_force in [each.prepare(configuration) for each in services]:
+            put_in_force()
+
+    snap = snapshot.Snapshot()
+    follow = follower.Follower(snap, configure)
+    remotes = [remote_plugins.RemotePlugins(snap, caller_identity) for _ in phases]
+    services += [phase.make(snap, of_phase, follow) for phase, of_phase in zip(phases, remotes, strict=True)]
+    hosted = PhasePluginService(
+        follow.instance,
+        {phase.point: functools.partial(_chains_of, service) for phase, service in zip(phases, services, strict=True)},
+        [of_phase.connections.statistics for of_phase in remotes],
+    )
+    try:
+        yield (
+            *shared_services(follow, hosted),
+            *(
+                grpc_server.Service(phase.descriptor, functools.partial(phase.add_to, service))
+                for phase, service in zip(phases, services, strict=True)
+            ),
+        )
+    finally:
+        for of_phase in remotes:
+            await of_phase.connections.close()
+
+
+def _chains_of(service: _PhaseService) -> Mapping[str, _Chain]:
+    return service.chains
 
 
 @asynccontextmanager
@@ -191,9 +236,9 @@ async def open_services(
 
     snap = snapshot.Snapshot()
     remotes = remote_plugins.RemotePlugins(snap, caller_identity)
-    service = phase.make(snap, remotes)
+    service = phase.make(snap, remotes, None)
     hosted = PhasePluginService(
-        service.follow.instance, phase.point, lambda: service.chains, remotes.connections.statistics
+        service.follow.instance, {phase.point: lambda: service.chains}, [remotes.connections.statistics]
     )
     measured = phase_metrics.serve_follower(
         flags.metrics_listen,

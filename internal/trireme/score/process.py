@@ -6,7 +6,6 @@ internal/trireme/insight/process.py (filter and score are alike here).
 Tests: tests/contract/test_local_phases.py.
 """
 
-import functools
 from collections.abc import Sequence
 
 from trireme.phases import phase_process
@@ -17,12 +16,11 @@ PHASE = phase_process.Phase(
     name="score",
     point=plugin_pb2.EXTENSION_POINT_SCORE,
     descriptor=score_phase_pb2.DESCRIPTOR.services_by_name["ScorePhase"],
-    make=lambda snap, remotes: service.ScorePhase(snap, remotes.make_score_plugin, remotes.make_score_plugin),
+    make=lambda snap, remotes, follow: service.ScorePhase(
+        snap, remotes.make_score_plugin, remotes.make_score_plugin, follow=follow
+    ),
     add_to=score_phase_pb2_grpc.add_ScorePhaseServicer_to_server,
 )
-
-open_services = functools.partial(phase_process.open_in_frontend, PHASE)
-"""The services, for a frontend that serves them in its own process."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

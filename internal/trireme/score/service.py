@@ -51,8 +51,14 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         snap: snapshot.Snapshot,
         make_remote: score_profiles.MakeRemoteScore,
         make_compared: Callable[[snapshot_pb2.RemotePlugin, str], remote_score.RemoteScorePlugin] | None = None,
+        *,
+        follow: follower.Follower | None = None,
     ) -> None:
-        """`make_compared` makes remote plugins in mode Shadow; without it they are left out."""
+        """`make_compared` makes remote plugins in mode Shadow; without it they are left out.
+
+        `follow` updates the snapshot for filter too, and has both `prepare` configurations; None: for this service
+        alone.
+        """
         self._make_compared = make_compared
         self.compared = compared_scores.ComparedScores(snap, {}, self._find_totals)
         self._snap = snap
@@ -60,7 +66,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         self._engine = score_engine.ScoreEngine(snap, score_engine.ScoreProfiles())
         self._placed = 0
         self._batches = 0
-        self.follow = follower.Follower(snap, release_skew.checked(self._apply_configuration))
+        self.follow = follow or follower.Follower(snap, release_skew.checked(self._apply_configuration))
 
     @property
     def chains(self) -> Mapping[str, score_chain.ScoreChain]:
@@ -75,15 +81,26 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         )
 
     def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
-        """Make the engine of a configuration. Raises: ValueError; then the one before stays in force."""
+        """Put a configuration in force. Raises: ValueError; then the one before stays."""
+        self.prepare(configuration)()
+
+    def prepare(self, configuration: snapshot_pb2.Configuration) -> Callable[[], None]:
+        """Make the engine of a configuration; what this returns puts it in force, and does not fail.
+
+        Raises: ValueError.
+        """
         rules = amounts.rules_of(configuration.feature_gates)
         profiles = score_profiles.make_profiles(configuration, self._make_remote)
         compared = self._make_compared_plugins(configuration)
-        # From here on nothing fails: a configuration that is refused changes nothing.
-        self.compared.queue.close()
-        self.compared = compared_scores.ComparedScores(self._snap, compared, self._find_totals)
-        self._snap.amount_rules = rules
-        self._engine = score_engine.ScoreEngine(self._snap, profiles)
+        engine = score_engine.ScoreEngine(self._snap, profiles)
+
+        def put_in_force() -> None:
+            self.compared.queue.close()
+            self.compared = compared_scores.ComparedScores(self._snap, compared, self._find_totals)
+            self._snap.amount_rules = rules
+            self._engine = engine
+
+        return put_in_force
 
     def _make_compared_plugins(
         self, configuration: snapshot_pb2.Configuration

@@ -1,7 +1,8 @@
 """The snapshot: a replica's state of the cluster at one generation, changed only by deltas.
 
-Filter and score have one each. Applying a delta does not await, so an evaluation without an await sees one generation.
-Nodes and pods are columns (nodes.py, pods.py), everything else objects (objects.py).
+Filter and score have one each, or share one in the frontend's process. Applying a delta does not await, so an
+evaluation without an await sees one generation. Nodes and pods are columns (nodes.py, pods.py), everything else
+objects (objects.py).
 
 Tests: tests/unit/snapshot/test_deltas.py, tests/unit/snapshot/test_derived.py,
 tests/unit/snapshot/test_shared_columns.py.

@@ -11,7 +11,7 @@ from grpc import aio
 
 from tests.helpers.virtual_time import on_virtual_time
 from trireme.frontend.phase_clients import follower_replicas, replica_link
-from trireme.rpc import dialing
+from trireme.rpc import dialing, in_process
 from trireme.scheduling import ports
 
 Code = grpc.StatusCode
@@ -66,7 +66,7 @@ class Link:
 class Replicas:
     """The replicas of filter, with links that a test reads."""
 
-    def __init__(self, *addresses: str) -> None:
+    def __init__(self, *addresses: str, shared: dict[str, replica_link.ReplicaLink] | None = None) -> None:
         self.changes = 0
         self.replicas = follower_replicas.FollowerReplicas(
             "filter",
@@ -76,6 +76,7 @@ class Replicas:
             lambda: asyncio.get_running_loop().time(),
             self._note_change,
             takes_decisions=True,
+            shared=shared,
         )
         self.replicas.set_endpoints(addresses)
 
@@ -111,6 +112,47 @@ async def test_a_replica_that_is_gone_is_drained_and_closed_and_the_others_stay(
     await setting.replicas.close()
     assert [each.heard for each in setting.links.values()] == [["closed"]] * 2
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@on_virtual_time
+async def test_what_serves_two_phases_in_this_process_follows_once_and_is_called_by_both() -> None:
+    shared: dict[str, replica_link.ReplicaLink] = {}
+    own, other = in_process.InProcessServer("both").address, in_process.InProcessServer("other").address
+    filters, scores = Replicas(own, "a", shared=shared), Replicas(own, "a", other, shared=shared)
+    link = filters.links[own]
+    assert scores.links[own] is link
+    assert scores.links["a"] is not filters.links["a"], "that is another process for each"
+    assert list(filters.replicas._tasks) == [own, "a"]
+    assert list(scores.replicas._tasks) == ["a", other]
+    for each in (filters, scores):
+        assert each.replicas.answering() == list(each.links)
+        each.replicas.publish(b"delta", 3)
+        each.replicas.restart()
+    assert link.heard == [(b"delta", 3, b""), "restarted"]
+    assert [address for each in (filters, scores) for address, _ in each.replicas.channels()] == [own, "a", "a", other]
+    link.heard.clear()
+    scores.replicas.set_endpoints(["a"])
+    await asyncio.sleep(1.0)
+    assert (link.heard, list(scores.links)) == ([], ["a"])
+    filters.replicas.set_endpoints(["a"])
+    await asyncio.sleep(1.0)
+    assert (link.heard, shared) == (["drained", "closed"], {})
+    scores.replicas.set_endpoints([own])
+    assert list(scores.replicas._tasks) == [own], "nobody else has it follow any more"
+    for each in (filters, scores):
+        await each.replicas.close()
+
+
+@on_virtual_time
+async def test_who_borrows_a_link_does_not_close_it() -> None:
+    shared: dict[str, replica_link.ReplicaLink] = {}
+    own = in_process.InProcessServer("both").address
+    filters, scores = Replicas(own, shared=shared), Replicas(own, shared=shared)
+    link = filters.links[own]
+    await scores.replicas.close()
+    assert link.heard == []
+    await filters.replicas.close()
+    assert link.heard == ["closed"]
 
 
 @pytest.mark.parametrize("name", ["in_step", "synced", "streaming"])

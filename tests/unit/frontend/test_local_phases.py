@@ -66,7 +66,8 @@ class Part:
     """A phase that is started or served here; `fails` is what its start raises."""
 
     def __init__(self, *about: Any) -> None:
-        self.name = self.address = "-".join(str(each) for each in about if isinstance(each, (str, int)))
+        named = [*about[0], *about[1:]] if about and isinstance(about[0], list) else about
+        self.name = self.address = "-".join(str(each) for each in named if isinstance(each, (str, int)))
         self.heard: list[str] = []
 
     def statistics(self) -> str:
@@ -119,6 +120,22 @@ async def test_all_phases_of_this_frontend_are_started_kept_and_stopped(
     assert [each.heard for each in parts] == [["requested", "started", "kept", "stopped"]] * 4
     assert forker.heard == ["stopped"]
     assert not folder.exists()
+
+
+async def test_filter_and_score_of_this_process_are_served_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_phases, "InProcessPhase", Part)
+    monkeypatch.setattr(forker_client, "ForkerClient", lambda _: Part())
+    local = local_phases.LocalPhases({}, {}, in_process=("filter", "score", "bind"))
+    assert local.statistics() == ["filter-score", "bind"]
+    assert [local.addresses(phase) for phase in ("filter", "score", "bind")] == [
+        ["filter-score"],
+        ["filter-score"],
+        ["bind"],
+    ]
+    parts: Any = list(local._all())
+    await local.start()
+    await local.stop()
+    assert [each.heard for each in parts] == [["started", "stopped"]] * 2
 
 
 async def test_without_a_child_there_is_no_folder_and_the_forker_ends(
@@ -274,10 +291,10 @@ class InTime:
 
 async def test_a_phase_of_this_process_is_imported_served_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams last until the other side ends: one that is not ended keeps the frontend for as long as a call may."""
-    module, name = InTime(), phase_modules.PROCESSES["filter"]
+    module, name = InTime(), phase_modules.PROCESSES["bind"]
     monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(importlib, "import_module", lambda name: monkeypatch.setitem(sys.modules, name, module))
-    phase = local_phases.InProcessPhase("filter", ["-v=1"])
+    phase = local_phases.InProcessPhase(["bind"], ["-v=1"])
     await phase.stop()
     assert (phase.statistics().starts, phase.statistics().pid) == (0, 0)
     await phase.start()
@@ -290,9 +307,9 @@ async def test_a_phase_of_this_process_is_imported_served_and_ended(monkeypatch:
 
 
 async def test_a_phase_of_this_process_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, phase_modules.PROCESSES["filter"], InTime("--x: no such flag"))
-    with pytest.raises(forker_client.LocalPhaseError, match="filter-0 cannot be started: --x: no such flag"):
-        await local_phases.InProcessPhase("filter", []).start()
+    monkeypatch.setitem(sys.modules, phase_modules.PROCESSES["bind"], InTime("--x: no such flag"))
+    with pytest.raises(forker_client.LocalPhaseError, match="bind-0 cannot be started: --x: no such flag"):
+        await local_phases.InProcessPhase(["bind"], []).start()
 
 
 async def test_phases_of_which_there_are_none_are_kept_until_somebody_ends_them() -> None:

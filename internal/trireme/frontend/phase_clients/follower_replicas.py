@@ -19,7 +19,7 @@ import grpc
 from grpc import aio
 
 from trireme.frontend.phase_clients import replica_link
-from trireme.rpc import dialing
+from trireme.rpc import dialing, in_process
 from trireme.scheduling import ports
 from trireme_kube.componentbase import supervision
 
@@ -58,11 +58,14 @@ class FollowerReplicas:
         changed: Callable[[], None],
         *,
         takes_decisions: bool = False,
+        shared: dict[str, replica_link.ReplicaLink] | None = None,
     ) -> None:
         """The arguments say how replicas are called.
 
         `deadline_seconds` is how long a call may take, remote plugins included. `takes_decisions`: whether replicas are
-        sent decisions from the beginning of their first stream, unless they say that they take none.
+        sent decisions from the beginning of their first stream, unless they say that they take none. `shared` has the
+        links to what serves several phases in this process, by address: one phase has it follow the snapshot, the
+        others call it.
         """
         # Returns the decisions since the last call, as `DecisionLog.take` does.
         self.take_decisions: Callable[[], bytes] = bytes
@@ -73,7 +76,10 @@ class FollowerReplicas:
         self._clock = clock
         self._changed = changed
         self._takes_decisions = takes_decisions
+        self._shared = {} if shared is None else shared
         self._links: dict[str, replica_link.ReplicaLink] = {}
+        # The addresses of those that another phase has follow.
+        self._borrowed: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # The links' own tasks, and those that drain links to endpoints that are gone.
         self.supervisor = supervision.Supervisor()
@@ -113,20 +119,35 @@ class FollowerReplicas:
     def set_endpoints(self, addresses: Sequence[str]) -> None:
         """Replace the replicas' addresses. One that is gone gets no new calls; those under way go on."""
         for address in set(self._links) - set(addresses):
-            self.supervisor.start(self._close_after_last_call(self._links.pop(address), self._tasks.pop(address)))
+            link = self._links.pop(address)
+            if address in self._borrowed:
+                self._borrowed.remove(address)
+            else:
+                self._shared.pop(address, None)
+                self.supervisor.start(self._close_after_last_call(link, self._tasks.pop(address)))
         for address in addresses:
-            if address not in self._links:
-                link = replica_link.ReplicaLink(
-                    address,
-                    self._source,
-                    self._dialer,
-                    self._clock,
-                    self._changed,
-                    takes_decisions=self._takes_decisions,
-                )
-                self._links[address] = link
-                self._tasks[address] = self.supervisor.keep(f"{self.phase} {address}", link.run)
+            if address in self._links:
+                continue
+            if (of_other := self._shared.get(address)) is not None:
+                self._links[address] = of_other
+                self._borrowed.add(address)
+            else:
+                self._links[address] = self._open_link(address)
         self._changed()
+
+    def _open_link(self, address: str) -> replica_link.ReplicaLink:
+        """Begin to follow with this replica."""
+        link = replica_link.ReplicaLink(
+            address, self._source, self._dialer, self._clock, self._changed, takes_decisions=self._takes_decisions
+        )
+        self._tasks[address] = self.supervisor.keep(f"{self.phase} {address}", link.run)
+        if isinstance(address, in_process.Address):
+            self._shared[address] = link
+        return link
+
+    def _following(self) -> list[replica_link.ReplicaLink]:
+        """Those that this phase has follow."""
+        return [link for address, link in self._links.items() if address not in self._borrowed]
 
     async def _close_after_last_call(self, link: replica_link.ReplicaLink, task: asyncio.Task[None]) -> None:
         """Close a link to an endpoint that is gone once its calls have ended or reached their deadlines."""
@@ -139,22 +160,22 @@ class FollowerReplicas:
     async def close(self) -> None:
         """End all links."""
         await self.supervisor.close()
-        for link in self._links.values():
+        for link in self._following():
             await link.close()
 
     def restart(self) -> None:
         """Open all streams again, because the configuration changed."""
-        for link in self._links.values():
+        for link in self._following():
             link.restart()
 
     def channels(self) -> list[tuple[str, aio.Channel]]:
-        """The address and the channel of each replica."""
-        return [(link.address, link.channel) for link in self._links.values()]
+        """The address and the channel of each replica that this phase has follow."""
+        return [(link.address, link.channel) for link in self._following()]
 
     def publish(self, request: bytes, generation: int) -> None:
         """Send a serialised SyncRequest to all replicas; with what was decided before it, to those that take that."""
         decisions = self.take_decisions()
-        for link in self._links.values():
+        for link in self._following():
             link.publish(request, generation, decisions)
 
     def preferred(self, profile: str, class_id: int) -> list[replica_link.ReplicaLink]:

@@ -23,8 +23,9 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from trireme.config import commandline, leader_election
 from trireme.frontend import phase_modules
@@ -137,12 +138,16 @@ class LocalPhase:
 
 
 class InProcessPhase:
-    """A phase that is served in this process. `arguments` are the flags that a process of its own would get."""
+    """What serves a phase in this process, or filter and score together, on one snapshot.
 
-    def __init__(self, phase: str, arguments: Sequence[str]) -> None:
-        self.name = f"{phase}-0"
+    `arguments` are the flags that a process of its own would get; those of filter and score are about the log alone,
+    which the frontend has set up.
+    """
+
+    def __init__(self, phases: Sequence[str], arguments: Sequence[str]) -> None:
+        self.name = f"{'-'.join(phases)}-0"
         self._arguments = arguments
-        self._module = phase_modules.PROCESSES[phase]
+        self._modules = [phase_modules.PROCESSES[phase] for phase in phases]
         self._server = in_process.InProcessServer(self.name)
         self.address = self._server.address
         self._supervisor = supervision.Supervisor()
@@ -159,15 +164,15 @@ class InProcessPhase:
     async def start(self) -> None:
         """Serve it. Raises: LocalPhaseError."""
         # Filter and score load NumPy; the frontend has other work meanwhile.
-        if self._module not in sys.modules:
-            await asyncio.to_thread(importlib.import_module, self._module)
+        for name in self._modules:
+            if name not in sys.modules:
+                await asyncio.to_thread(importlib.import_module, name)
         from trireme.phases import freed_memory
 
         freed_memory.keep_for_next_call()
         async with contextlib.AsyncExitStack() as stack:
             try:
-                serving = sys.modules[self._module].open_services(self._arguments, self._supervisor)
-                services = await stack.enter_async_context(serving)
+                services = await stack.enter_async_context(self._open_services())
             except ValueError as error:  # it names the flag, the file or the field at fault
                 raise forker_client.LocalPhaseError(f"{self.name} cannot be started: {error}") from error
             for service in services:
@@ -176,6 +181,15 @@ class InProcessPhase:
             self._server.start()
             stack.push_async_callback(self._server.stop, CALLS_SECONDS)
             self._serving = stack.pop_all()
+
+    def _open_services(self) -> Any:
+        """The services, for as long as the context lasts. Raises: ValueError."""
+        modules = [sys.modules[name] for name in self._modules]
+        if self._modules == [phase_modules.PROCESSES["bind"]]:
+            return modules[0].open_services(self._arguments, self._supervisor)
+        from trireme.phases import phase_process
+
+        return phase_process.open_in_frontend([module.PHASE for module in modules])
 
     async def keep_running(self, restarted: Callable[[], None]) -> None:
         """Raise the failure of one of its tasks; else do not return."""
@@ -222,7 +236,11 @@ class LocalPhases:
             ]
             for phase, count in counts.items()
         }
-        self._by_phase |= {phase: [InProcessPhase(phase, arguments.get(phase, ()))] for phase in in_process}
+        followers = [phase for phase in in_process if phase != "bind"]
+        for together in (followers, [phase for phase in in_process if phase == "bind"]):
+            if together:
+                served = InProcessPhase(together, arguments.get(together[0], ()))
+                self._by_phase |= {phase: [served] for phase in together}
 
     def statistics(self) -> list[LocalPhaseStatistics]:
         """The state of each."""
@@ -268,8 +286,9 @@ class LocalPhases:
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _all(self) -> list[LocalPhase | InProcessPhase]:
-        return [each for phase in self._by_phase.values() for each in phase]
+    def _all(self) -> Iterable[LocalPhase | InProcessPhase]:
+        """Each once, also where it serves two phases."""
+        return dict.fromkeys(each for phase in self._by_phase.values() for each in phase)
 
 
 def phases_of_configuration(

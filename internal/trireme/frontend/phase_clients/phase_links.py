@@ -69,9 +69,10 @@ def make_links(
     Raises: ListenError: a certificate of the configuration cannot be used.
     """
     own = completed.trireme
+    shared: dict[str, replica_link.ReplicaLink] = {}
     filters, scores = (
         follower_replicas.FollowerReplicas(
-            name, source, _make_dialer(completed, name), own.phase(name).deadline.seconds, clock, wake
+            name, source, _make_dialer(completed, name), own.phase(name).deadline.seconds, clock, wake, shared=shared
         )
         for name in ("filter", "score")
     )
