@@ -28,6 +28,10 @@ class FakePhase:
         self._publish = publish
         self.restarts = 0
 
+    def stub(self, make: Callable[[Any], Any]) -> Any:
+        """For calls to the replica."""
+        return make(self.channel)
+
     def restart(self) -> None:
         """The configuration changed."""
         self.restarts += 1

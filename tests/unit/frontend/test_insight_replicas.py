@@ -27,9 +27,12 @@ class Link:
     """A replica that fails with a code, or answers; `calls` are the RPC and the timeout of each."""
 
     def __init__(self, address: str, code: grpc.StatusCode | None, details: str) -> None:
-        self.address, self.channel = address, self
+        self.address = address
         self._code, self._details = code, details
         self.calls: list[tuple[str, float]] = []
+
+    def stub(self, make: Callable[[Any], Any]) -> Any:
+        return make(self)
 
     def unary_unary(self, path: str, *_: object, **__: object) -> Callable[..., Awaitable[Any]]:
         async def call(request: object, timeout: float) -> Any:

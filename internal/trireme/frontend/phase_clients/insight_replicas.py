@@ -145,7 +145,7 @@ class InsightReplicas:
         """
         problem = "no replica of insight is in step"
         for link in self.replicas.preferred("", 0):
-            stub = insight_pb2_grpc.InsightServiceStub(link.channel)
+            stub = link.stub(insight_pb2_grpc.InsightServiceStub)
             try:
                 response = await method(stub)(request, timeout=seconds or self.replicas.deadline_seconds)
             except aio.AioRpcError as error:

@@ -135,7 +135,7 @@ class RemoteEvaluators:
 
         async def call_filter(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterPhaseFilterResponse:
             request.base_generation = known.base_generation_for(link.identity)
-            stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
+            stub = link.stub(filter_phase_pb2_grpc.FilterPhaseStub)
             response = await stub.Filter(request, timeout=self._filters.deadline_seconds)
             answered_by.append(link.identity)
             return response
@@ -245,7 +245,7 @@ class RemoteEvaluators:
         async def call_score_placements(
             link: replica_link.ReplicaLink,
         ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
-            stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
+            stub = link.stub(score_phase_pb2_grpc.ScorePhaseStub)
             return await stub.ScorePodGroupPlacements(request, timeout=self._scores.deadline_seconds)
 
         cycle = request.cycle
@@ -303,7 +303,7 @@ class RemoteEvaluators:
                 each = request.classes.add(pod_class=class_id, count=count, admitted=answer.admitted_nodes)
                 each.demand.amounts.update(answer.demand or {})
                 each.demand.SetInParent()
-            stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
+            stub = link.stub(score_phase_pb2_grpc.ScorePhaseStub)
             return await stub.PlaceClasses(request, timeout=self._scores.deadline_seconds)
 
         answering = self._scores.call(profile, wanted[0][0], call_place_classes)
@@ -322,7 +322,7 @@ class RemoteEvaluators:
             request.classes.add(pod_class=class_id, count=count)
 
         async def call_filter_classes(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterClassesResponse:
-            stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
+            stub = link.stub(filter_phase_pb2_grpc.FilterPhaseStub)
             return await stub.FilterClasses(request, timeout=self._filters.deadline_seconds)
 
         answering = self._filters.call(profile, wanted[0][0], call_filter_classes)
@@ -354,7 +354,7 @@ class RemoteEvaluators:
             update = node_columns.to_message(filtered.columns)
         request.capacities.CopyFrom(update)
         link.capacities.pop(key, None)
-        stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
+        stub = link.stub(score_phase_pb2_grpc.ScorePhaseStub)
         try:
             response = await stub.Place(request, timeout=self._scores.deadline_seconds)
         except aio.AioRpcError as error:
@@ -389,11 +389,11 @@ class RemoteEvaluators:
         cycle = self.cycle(profile, class_id, generation)
         try:
             for link in self._filters.preferred(profile, class_id)[:1]:
-                await filter_phase_pb2_grpc.FilterPhaseStub(link.channel).Prepare(
+                await link.stub(filter_phase_pb2_grpc.FilterPhaseStub).Prepare(
                     filter_phase_pb2.FilterPhasePrepareRequest(cycle=cycle), timeout=self._filters.deadline_seconds
                 )
             for link in self._scores.preferred(profile, class_id)[:1]:
-                await score_phase_pb2_grpc.ScorePhaseStub(link.channel).Prepare(
+                await link.stub(score_phase_pb2_grpc.ScorePhaseStub).Prepare(
                     score_phase_pb2.ScorePhasePrepareRequest(cycle=cycle), timeout=self._scores.deadline_seconds
                 )
         except aio.AioRpcError as error:
@@ -421,7 +421,7 @@ class RemoteEvaluators:
         """The answer of a filter replica that knows the class, if there is one, else of another."""
 
         async def call_rpc(link: replica_link.ReplicaLink) -> Answer:
-            stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
+            stub = link.stub(filter_phase_pb2_grpc.FilterPhaseStub)
             return await method(stub)(request, timeout=self._filters.deadline_seconds)
 
         return await self._measure_and_map_errors(

@@ -20,7 +20,7 @@ import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import grpc
 from grpc import aio
@@ -31,6 +31,8 @@ from trireme.v1 import scheduler_status_pb2, snapshot_pb2
 from trireme_kube.componentbase.logs import failure_log
 
 log = logging.getLogger(__name__)
+
+Stub = TypeVar("Stub")
 
 # Deltas that may wait for one replica: so many bytes, or as many as its full sync had; a full sync is cheaper then.
 MAX_BACKLOG_BYTES = 8 << 20
@@ -120,6 +122,9 @@ class ReplicaLink:
         """`takes_decisions`: what is assumed of the replica before it acknowledges anything."""
         self.address = address
         self._connection = dialer.open(address, CHANNEL_OPTIONS)
+        # By what makes them, of the channel that is used now.
+        self._stubs: dict[Callable[[aio.Channel], Any], Any] = {}
+        self._stubs_of: aio.Channel | None = None
         self._source = source
         self._clock = clock
         self._changed = changed
@@ -164,6 +169,17 @@ class ReplicaLink:
     def channel(self) -> aio.Channel:
         """For calls; another one once the connection broke and certificates have changed."""
         return self._connection.channel
+
+    def stub(self, make: Callable[[aio.Channel], Stub]) -> Stub:
+        """The stub of a service for calls, made once for each channel: it has a callable for each method."""
+        channel = self.channel
+        if channel is not self._stubs_of:
+            self._stubs_of = channel
+            self._stubs = {}
+        if make not in self._stubs:
+            self._stubs[make] = make(channel)
+        found: Stub = self._stubs[make]
+        return found
 
     @property
     def identity(self) -> tuple[str, int]:
