@@ -164,6 +164,21 @@ def test_the_last_failure_of_all_processes_explains_why_a_plugin_is_failing() ->
     assert (plugin.health, plugin.problem, plugin.last_error) == ("failing", "Permit: late", "Permit: late")
 
 
+def test_one_process_may_report_the_calls_of_two_phases_to_a_plugin() -> None:
+    """Filter and score of the frontend's process report together: what one has not failed at is no end of the other."""
+    failures = plugin_calls._LastFailures()
+    of_filter, of_score = _failed("Filter: broken", 1, 5_000), _failed("", 0, None)
+    found = []
+    for age_ms in (5_000, 10_000, 15_000):
+        of_filter.last_error_age_ms = age_ms
+        of_filter.answered += 1
+        failures.observe("both", [of_filter, of_score])
+        last = failures.last("P")
+        assert last is not None
+        found.append((last.text, last.is_recent))
+    assert found == [("Filter: broken", True), ("Filter: broken", False), ("Filter: broken", False)]
+
+
 def test_failures_of_processes_that_do_not_say_when_are_told_by_their_counters() -> None:
     """If this fails, an older phase's failure of long ago explains what another one's calls fail with now."""
     failures = plugin_calls._LastFailures()

@@ -6,6 +6,7 @@ Also change: internal/trireme/remote/remote_health.py (how the text of what is n
 """
 
 import asyncio
+import collections
 import dataclasses
 import logging
 import math
@@ -114,8 +115,9 @@ class _LastFailures:
     """The last failed call to each plugin, over all processes, from what they report."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str], int] = {}
-        self._last: dict[tuple[str, str], _Failure] = {}
+        # By process, plugin, and number of the entry: one that serves two phases has one for each.
+        self._counts: dict[tuple[str, str, int], int] = {}
+        self._last: dict[tuple[str, str, int], _Failure] = {}
 
     def observe(self, process: str, statistics: Sequence[plugin_pb2.PluginStatistics]) -> None:
         """Compare a process's statistics with its last ones; it is known by its address.
@@ -123,8 +125,10 @@ class _LastFailures:
         The first ones of a process may count failures of long ago. One whose counter is back at none has another
         configuration, or is another process: what failed before says nothing of it.
         """
+        numbers = collections.Counter[str]()
         for entry in statistics:
-            key = process, entry.plugin
+            key = process, entry.plugin, numbers[entry.plugin]
+            numbers[entry.plugin] += 1
             before = self._counts.get(key)
             self._counts[key] = entry.failed
             if not entry.failed:
@@ -140,7 +144,7 @@ class _LastFailures:
 
     def last(self, plugin: str) -> _Failure | None:
         """The last failed call to the plugin; of processes where it fails now, if there are any."""
-        found = [failure for (_, name), failure in self._last.items() if name == plugin]
+        found = [failure for (_, name, _), failure in self._last.items() if name == plugin]
         return max(found, key=lambda failure: (failure.is_recent, failure.at), default=None)
 
 

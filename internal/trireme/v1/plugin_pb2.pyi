@@ -491,7 +491,9 @@ Global___GetPluginStatisticsRequest: _TypeAlias = GetPluginStatisticsRequest  # 
 
 @_typing.final
 class GetPluginStatisticsResponse(_message.Message):
-    """GetPluginStatisticsResponse has one entry for each remote plugin that the phase calls."""
+    """GetPluginStatisticsResponse has one entry for each remote plugin that the phase calls; of a process that serves two
+    phases one for each.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -515,7 +517,7 @@ Global___GetPluginStatisticsResponse: _TypeAlias = GetPluginStatisticsResponse  
 
 @_typing.final
 class PluginStatistics(_message.Message):
-    """PluginStatistics describes the calls of one process to one remote plugin since the process got its configuration."""
+    """PluginStatistics describes the calls of one phase to one remote plugin since its process got its configuration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

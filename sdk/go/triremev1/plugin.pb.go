@@ -844,7 +844,8 @@ func (*GetPluginStatisticsRequest) Descriptor() ([]byte, []int) {
 	return file_trireme_v1_plugin_proto_rawDescGZIP(), []int{7}
 }
 
-// GetPluginStatisticsResponse has one entry for each remote plugin that the phase calls.
+// GetPluginStatisticsResponse has one entry for each remote plugin that the phase calls; of a process that serves two
+// phases one for each.
 type GetPluginStatisticsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. In no order.
@@ -890,7 +891,7 @@ func (x *GetPluginStatisticsResponse) GetPlugins() []*PluginStatistics {
 	return nil
 }
 
-// PluginStatistics describes the calls of one process to one remote plugin since the process got its configuration.
+// PluginStatistics describes the calls of one phase to one remote plugin since its process got its configuration.
 type PluginStatistics struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The plugin.

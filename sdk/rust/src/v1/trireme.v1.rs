@@ -1734,14 +1734,15 @@ pub struct FieldError {
 /// GetPluginStatisticsRequest is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetPluginStatisticsRequest {}
-/// GetPluginStatisticsResponse has one entry for each remote plugin that the phase calls.
+/// GetPluginStatisticsResponse has one entry for each remote plugin that the phase calls; of a process that serves two
+/// phases one for each.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetPluginStatisticsResponse {
     /// OPTIONAL. In no order.
     #[prost(message, repeated, tag = "1")]
     pub plugins: ::prost::alloc::vec::Vec<PluginStatistics>,
 }
-/// PluginStatistics describes the calls of one process to one remote plugin since the process got its configuration.
+/// PluginStatistics describes the calls of one phase to one remote plugin since its process got its configuration.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PluginStatistics {
     /// REQUIRED. The plugin.
