@@ -43,17 +43,19 @@ def matches_term(table: nodes.NodeTable, term: selectors.NodeTerm, slots: arrays
     if term.names is None:
         out = np.ones(slots.shape[0], dtype=np.bool_)
     else:
-        out = np.isin(slots, _slots_of_names(table, term.names))
+        out = _are_named(table, term.names, slots)
     if term.not_names:
-        out &= ~np.isin(slots, _slots_of_names(table, term.not_names))
+        out &= ~_are_named(table, term.not_names, slots)
     for requirement in term.requirements:
         out &= _meets_requirement(table, requirement, slots)
     return out
 
 
-def _slots_of_names(table: nodes.NodeTable, names: frozenset[str]) -> list[int]:
-    """The slots of the nodes of these names, as far as they exist."""
-    return [table.slot_of_name[name] for name in names if name in table.slot_of_name]
+def _are_named(table: nodes.NodeTable, names: frozenset[str], slots: arrays.SlotArray) -> arrays.BoolArray:
+    """Whether each slot is that of a node of one of these names. Shape: as `slots`."""
+    named = [table.slot_of_name[name] for name in names if name in table.slot_of_name]
+    # Pods of a DaemonSet name one node, where to compare takes a tenth of the time.
+    return slots == named[0] if len(named) == 1 else np.isin(slots, named)
 
 
 def _meets_requirement(

@@ -263,13 +263,12 @@ class ClassFilter:
 
     def _passing_beside_node_affinity(self, sibling: class_verdicts.ClassVerdicts) -> arrays.BoolArray:
         """Which slots take the sibling by all plugins but those that read node affinity. Shape: (slot,)."""
-        key = (sibling.identity, self._snap.generation)
-        if self._named is None or self._named[0] != key:
+        if self._named is None or not self.knows_nodes_beside(sibling):
             readers = {plugin.name for plugin in self._chain.reading_node_affinity}
             passing = np.zeros(self._snap.nodes.size, dtype=np.bool_)
             index, capacity = self._merged(sibling, [name for name in self._chain.order if name not in readers])
             passing[self._snap.nodes.live_slots()] = (index == interfaces.PASSES) & (capacity > 0)
-            self._named = key, passing
+            self._named = (sibling.identity, self._snap.generation), passing
         return self._named[1]
 
     def _merged(
@@ -281,6 +280,10 @@ class ClassFilter:
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
         sibling.merge_in_order(slots, plugins, self._snap.nodes, index, capacity)
         return index, capacity
+
+    def knows_nodes_beside(self, sibling: class_verdicts.ClassVerdicts) -> bool:
+        """Whether another class was filtered on other nodes than the sibling's since the snapshot changed."""
+        return self._named is not None and self._named[0] == (sibling.identity, self._snap.generation)
 
     def knows_family_of(self, sibling: class_verdicts.ClassVerdicts) -> bool:
         """Whether another class was filtered beside the sibling since the snapshot changed."""

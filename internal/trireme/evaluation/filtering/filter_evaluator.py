@@ -183,8 +183,10 @@ class FilterEvaluator:
         known = self._snap.classes.get(self._naming_nodes.get((profile, stated), -1))
         if known is None or known.beside_node_affinity != stated:
             return None
-        columns = await self.evaluate(profile, known)
-        return self._profiles[profile].filter.new_class_on_other_nodes(pod_class, columns, timer)
+        of_profile, columns = self._profiles[profile], self.columns_of(profile, known)
+        if not of_profile.filter.knows_nodes_beside(columns):
+            columns = await self.evaluate(profile, known)
+        return of_profile.filter.new_class_on_other_nodes(pod_class, columns, timer)
 
     async def admit_nominated(
         self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer

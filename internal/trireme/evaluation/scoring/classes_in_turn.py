@@ -169,7 +169,7 @@ class ClassesInTurn:
 
 def _on_one_node(wanted: PodsToPlace, opened: arrays.BoolArray, *, exclusive: bool) -> pods_in_turn.PodsOfClass:
     """The pods of a class that one node takes, as it does pods of a DaemonSet: they go there, whatever its score."""
-    no_scores = np.zeros(opened.shape[0], dtype=np.int64)
+    no_scores = np.broadcast_to(np.int64(0), opened.shape)
     return pods_in_turn.PodsOfClass(
         wanted.class_id, wanted.count, wanted.demand, opened, 0, (), no_scores, exclusive, one_node=True
     )

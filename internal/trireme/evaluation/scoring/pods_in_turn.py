@@ -228,6 +228,8 @@ class PodsInTurn:
 
         Scores by usage that are known are not computed.
         """
+        if all(each.one_node for each in self._wanted):
+            return self._keys_of_one_node_each(size)
         keys = np.empty((len(self._wanted), size), dtype=np.int64)
         unknown = [row for row, each in enumerate(self._wanted) if each.own is None]
         all_unknown = len(unknown) == len(self._wanted)
@@ -248,6 +250,14 @@ class PodsInTurn:
         for row, each in enumerate(self._wanted):
             if self._open_counts[row] < size:
                 keys[row, ~each.opened] = _CLOSED
+        return keys
+
+    def _keys_of_one_node_each(self, size: int) -> arrays.Int64Array:
+        """As `_make_keys`, where one node takes each class and nothing is scored."""
+        keys = np.full((len(self._wanted), size), _CLOSED, dtype=np.int64)
+        for row, each in enumerate(self._wanted):
+            slot = int(each.opened.argmax())
+            keys[row, slot] = self._ties[slot]
         return keys
 
     def _keys_of_slots(self, slots: arrays.SlotArray) -> arrays.Int64Array:
