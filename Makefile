@@ -132,8 +132,8 @@ freeze: $(STAMP) ## Freeze what was added to protos/ and to the reason codes (re
 	@$(BIN)/python -m tests.helpers.reasons_document --freeze
 
 .PHONY: related
-related: $(STAMP) ## Which places a change of a file may concern (FILE=internal/trireme/bind/flags.py NAME=a name in it, ARGS=--all)
-	@$(BIN)/python -m tools.related.related_files $(FILE) $(NAME) $(ARGS)
+related: $(STAMP) ## Which places a change of a file may concern (FILE=internal/trireme/bind/flags.py NAME=a name or message in it, ARGS=--all)
+	@$(BIN)/python -m tools.related.related_files $(FILE) "$$NAME" $(ARGS)
 
 .PHONY: types
 types: $(STAMP) ## Types

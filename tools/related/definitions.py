@@ -67,6 +67,14 @@ def source_of(path: str, text: str, name: str) -> str:
     return "\n".join(each for each in re.split(r"\n[ \t]*\n", text) if word.search(each))
 
 
+def parsed(part: str) -> ast.Module:
+    """The tree of a part of a Python file; an empty one if it is no whole statement, as around a message."""
+    try:
+        return ast.parse(part)
+    except SyntaxError:
+        return ast.Module([], [])
+
+
 def ast_names(node: ast.AST) -> Iterable[str]:
     """The names that a node of any kind defines, private ones as well."""
     if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
