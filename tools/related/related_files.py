@@ -45,6 +45,7 @@ _TEST = re.compile(r"^test_|(?:_test|(?<=[a-z])Test|\.test)$")
 #: A commit of more files has several subjects.
 _LARGE_COMMIT = 12
 _GENERATED_ENOUGH = 0.6
+_FEW_SIBLINGS = 9
 _SHARED_ENOUGH = 0.3
 
 Line = tuple[str, str]
@@ -79,6 +80,7 @@ class Related:
         naming = ((each, "") for each in sorted(self._repository.naming(self._path)))
         if not self._name:
             yield "names it", self._new(naming)
+        yield "same file", self._new((each, "") for each in self._of_siblings())
         yield "same words", self._new(self._sharing())
         yield "CONTRIBUTING.md", [*self._rows_of_contributing()]
         if self._name:
@@ -209,6 +211,14 @@ class Related:
         """The files that state numbers, or texts, again; of one name without saying so of each."""
         for path, stated in facts.stating(self._repository, self._path, self._part, self._name):
             yield path, "" if self._name else _listing(stated, _USES)
+
+    def _of_siblings(self) -> list[str]:
+        """The files of its name in the folders beside its own, as each language has one; none of Python, or of many."""
+        folder, _, name = self._path.rpartition("/")
+        pattern = f"{folder.rpartition('/')[0]}/*/{name}"
+        depth = pattern.count("/")
+        found = [each for each in fnmatch.filter(self._repository.paths, pattern) if each.count("/") == depth]
+        return found if depth > 1 and len(found) <= _FEW_SIBLINGS and not name.endswith(".py") else []
 
     def _ranked(self, least: float) -> list[tuple[str, list[str]]]:
         """Files with the rare facts that they share, the most telling of both first."""

@@ -28,6 +28,8 @@ def stating(repository: Repository, path: str, part: str, name: str) -> Iterator
 
     Without a name a text counts that few files have.
     """
+    if name and not path.endswith(".py"):
+        part = "\n".join(line for line in part.splitlines() if name in line)
     texts = sorted({each.strip() for each in _texts(path, part) if _TELLING.match(each.strip())}, key=len)[-_MOST:]
     found: dict[str, dict[str, float]] = {}
     plain = name if path.endswith(".py") and WORD.fullmatch(name) else ""

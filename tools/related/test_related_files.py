@@ -85,6 +85,12 @@ class Queue(Protocol):
     "internal/trireme/bind/names.py": 'def name_of(number):\n    return f"turn-{number:03}.log"\n',
     "tests/unit/bind/test_logs.py": '_LOG = "turn-007.log"\n',
     "internal/trireme/bind/turns.py": "from trireme.bind import keys\n\nkeys.read_turn()\n",
+    "internal/trireme/bind/counts.py": "_KINDS = list\n\n\ndef count():\n    return dict(turns_by_kind=_KINDS)\n",
+    "tests/unit/bind/test_counts_of_kinds.py": "turns_by_kind\n",
+    "examples/turns/sums.py": "def add(): ...\n",
+    "examples/turns/train.py": "import sums\n\nsums.add()\n",
+    "sdk/go/check.sh": "go vet\n",
+    "sdk/rust/check.sh": "cargo test\n",
     "docs/turns.md": "The annotation `example.com/turn`.\n",
     "docs/waiting.md": "It is left\nout of the queue.\n",
     "sdk/go/binder.go": "package sdk\n\nfunc (s *server) BindPods() {}\n",
@@ -162,6 +168,19 @@ def test_a_text_that_is_filled_in_is_found_as_it_comes_out(repository: Repositor
 def test_users_of_a_private_name_are_those_of_its_file(repository: Repository) -> None:
     found = related(repository, "internal/trireme/bind/keys.py", "_KEY")["uses it"]
     assert {*found} == {"internal/trireme/bind/turns.py"}
+
+
+def test_a_private_name_concerns_what_its_users_in_the_file_do(repository: Repository) -> None:
+    found = related(repository, "internal/trireme/bind/counts.py", "_KINDS")
+    assert "tests/unit/bind/test_counts_of_kinds.py" in found["same words"]
+
+
+def test_scripts_of_a_folder_use_each_other_without_a_package(repository: Repository) -> None:
+    assert {*related(repository, "examples/turns/sums.py", "add")["uses it"]} == {"examples/turns/train.py"}
+
+
+def test_the_same_file_of_each_language_is_named(repository: Repository) -> None:
+    assert {*related(repository, "sdk/go/check.sh")["same file"]} == {"sdk/rust/check.sh"}
 
 
 def test_a_name_may_be_a_message_however_its_lines_are_broken(repository: Repository) -> None:
