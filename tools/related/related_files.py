@@ -28,6 +28,7 @@ _WIDTH = 140
 _TITLE = 16
 _NOTE = 40
 _USES = 25
+_LEAST_NOTE = 6
 #: Groups that are long, and seldom what must change, have fewer lines.
 _MOST_LINES = {"CONTRIBUTING.md": 3, "names it": 5, "names its folder": 2, "often with it": 3, "it uses": 2}
 #: What is generated without saying so at its beginning: sources, the target of make, what it writes.
@@ -146,7 +147,7 @@ class Related:
     def _generated(self) -> Iterator[Line]:
         written = _WRITTEN.search(self._text[:3000])
         if written:
-            yield self._path, f"`{written[1]}` writes it: change its source"
+            yield self._path, f"`{written[1]}` writes it{written[2].rstrip(' .->')}: change its source"
         known = [(target, files) for pattern, target, files in _GENERATED if fnmatch.fnmatch(self._path, pattern)]
         yield from ((files, f"`{target}`") for target, files in known)
         scores = dict(self._ranked(_GENERATED_ENOUGH)) if self._path.endswith((".py", ".proto")) else {}
@@ -302,10 +303,12 @@ def _folded(found: Iterable[Line]) -> Iterator[Line]:
 
 
 def _entry(line: Line) -> str:
-    """A path with its note, which is cut where it does not fit."""
+    """A path with its note, which is cut where it does not fit, or left out."""
     path, note = line
     room = _WIDTH - _TITLE - len(path) - 4
-    return f"{path} ({note if len(note) <= room else f'{note[: room - 1]}…'})" if note else path
+    if not note or room < _LEAST_NOTE:
+        return path
+    return f"{path} ({note if len(note) <= room else f'{note[: room - 1]}…'})"
 
 
 def _folders(entries: Iterable[str]) -> str:
@@ -342,7 +345,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"related: git knows no text file {options.file}", file=sys.stderr)
         return 2
     groups = Related(repository, options.file, options.name).groups()
-    print("\n".join(lines(groups, 0 if options.all else _LINES)))
+    shown = [*lines(groups, 0 if options.all else _LINES)]
+    if not options.name and any("… " in each[_TITLE:][:4] for each in shown):
+        shown.append("more of one name or message in it: NAME=…; all: ARGS=--all")
+    print("\n".join(shown))
     return 0
 
 

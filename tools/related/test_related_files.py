@@ -89,6 +89,8 @@ class Queue(Protocol):
     "tests/unit/bind/test_counts_of_kinds.py": "turns_by_kind\n",
     "examples/turns/sums.py": "def add(): ...\n",
     "examples/turns/train.py": "import sums\n\nsums.add()\n",
+    "sdk/go/.lintignore": "build\n",
+    "docs/lint.md": "See `sdk/go/.lintignore`.\n",
     "sdk/go/check.sh": "go vet\n",
     "sdk/rust/check.sh": "cargo test\n",
     "docs/turns.md": "The annotation `example.com/turn`.\n",
@@ -238,6 +240,10 @@ def test_documents_that_name_its_path_are_named(repository: Repository) -> None:
     assert {*related(repository, "docs/architecture.md")["it uses"]} == {RETRIES}
 
 
+def test_documents_that_name_a_hidden_file_are_named(repository: Repository) -> None:
+    assert {*related(repository, "sdk/go/.lintignore")["names it"]} == {"docs/lint.md"}
+
+
 def test_facts_are_found_in_any_spelling_and_messages_in_part(repository: Repository) -> None:
     found = related(repository, RETRIES)["same words"]
     assert "retry_delay" in found["deploy/chart/values.yaml"]
@@ -262,6 +268,8 @@ def test_files_that_often_change_together_are_named(repository: Repository) -> N
 def test_lines_are_no_wider_than_a_terminal() -> None:
     groups = [("uses it", [(f"a/{number}.py", "n" * 200) for number in range(3)])]
     assert {len(line) for line in related_files.lines(groups, 10)} == {140}
+    groups = [("uses it", [(f"{'a' * 119}.py", "note")])]
+    assert {len(line) for line in related_files.lines(groups, 10)} == {139}
 
 
 def test_long_groups_are_cut_and_counted() -> None:
