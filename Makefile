@@ -132,8 +132,8 @@ freeze: $(STAMP) ## Freeze what was added to protos/ and to the reason codes (re
 	@$(BIN)/python -m tests.helpers.reasons_document --freeze
 
 .PHONY: related
-related: $(STAMP) ## Which places a change of a file may concern (FILE=internal/trireme/bind/flags.py NAME=a name in it, ARGS=--all)
-	@$(BIN)/python -m tools.related.related_files $(FILE) $(NAME) $(ARGS)
+related: $(STAMP) ## Which places a change of a file may concern (FILE=internal/trireme/bind/flags.py NAME=a name or message in it, ARGS=--all)
+	@$(BIN)/python -m tools.related.related_files $(FILE) "$$NAME" $(ARGS)
 
 .PHONY: types
 types: $(STAMP) ## Types
@@ -171,12 +171,12 @@ conformance: $(STAMP) ## Agreement with kube-scheduler's decisions, of services 
 	@$(BIN)/python -m tests.conformance.agreement $(if $(CASES),--cases $(CASES)) $(if $(ANSWERS),--print-answers)
 
 .PHONY: differential
-differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=decisions|hints|config|flags N=500 SEED=1 FROM=golden|scratch|preemption|gates; needs Go)
+differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=decisions|hints|config|flags N=500 SEED=1 FROM=both|golden|scratch|preemption|gates; needs Go)
 	@$(BIN)/python -m tests.conformance.differential --kind $(or $(KIND),decisions) --count $(or $(N),500) --seed $(or $(SEED),1) \
 		--from $(or $(FROM),both)
 
 .PHONY: follow
-follow: $(STAMP) ## What another version of Kubernetes changes: answers, gates, flags, fields (VERSION=v1.38.0; needs Go)
+follow: $(STAMP) ## What another version of Kubernetes changes: answers, and what can be set or measured (VERSION=v1.38.0; needs Go)
 	@$(BIN)/python -m tests.conformance.follow $(VERSION)
 
 .PHONY: test-versions

@@ -1,8 +1,8 @@
 """What another version of Kubernetes changes: `make follow VERSION=v1.38.0`.
 
 It builds that version's scheduler, asks it the golden cases anew, and prints which answers are not the recorded ones,
-by plugin, and which gates, flags, configuration fields and metrics are new, gone or changed. It builds the control
-plane too, for `make test-versions` and `make sig-scheduling`, or says why that cannot be built.
+by plugin, and what of all that can be set or measured (`surface` in oracle/surface.go) is new, gone or changed. It
+builds the control plane too, for `make test-versions` and `make sig-scheduling`, or says why that cannot be built.
 
 Following a patch release takes an hour, a minor one days: what is printed is what is left to do.
 """
@@ -24,8 +24,8 @@ _GATES = "AllAlpha=true,AllBeta=true"
 
 
 def surface_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each gate, flag, field and metric that is new, gone or changed."""
-    for part in ("gates", "flags", "fields", "metrics"):
+    """A line for each name of any part that is new, gone or changed."""
+    for part in before:
         old, new = before[part], after[part]
         for name in sorted({*old, *new}):
             if name not in old:

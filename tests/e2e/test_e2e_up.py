@@ -16,11 +16,11 @@ import yaml
 
 from tests.e2e import installation, mixed_pods
 from tools.controlplane import ports
+from trireme.cli.up import RESTART_SECONDS
 from trireme_kube.componentbase import clocks
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"
-_RESTART_SECONDS = 10.0
 TRIREME = [sys.executable, "-u", str(REPOSITORY / "cmd/trireme")]
 
 
@@ -157,7 +157,7 @@ async def test_a_service_that_ends_is_started_again(tmp_path: pathlib.Path) -> N
     try:
         up.start(_environment(tmp_path, "up"))
         await installation.until(lambda: "[nodes 2 " in up.said, limit, lambda: up.said)
-        await asyncio.sleep(_RESTART_SECONDS + 1)  # one that ends at once is not started again
+        await asyncio.sleep(RESTART_SECONDS + 1)  # one that ends at once is not started again
         url = f"http://127.0.0.1:{port}"
         async with aiohttp.ClientSession() as http:
             await _steal_the_lease(url, http)

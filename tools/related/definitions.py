@@ -58,13 +58,27 @@ def _names(node: ast.stmt) -> Iterator[str]:
 
 
 def source_of(path: str, text: str, name: str) -> str:
-    """The source of what is called `name`: in Python the definition, elsewhere the paragraphs that have it."""
+    """The source of what is called `name`: in Python the definition, elsewhere the paragraphs that have it.
+
+    A private name of a module concerns others through what uses it there.
+    """
+    word = re.compile(rf"\b{re.escape(name)}\b")
     if path.endswith(".py"):
-        nodes = [each for each in ast.walk(ast.parse(text)) if name in ast_names(each)]
+        tree = ast.parse(text)
+        nodes = [each for each in ast.walk(tree) if name in ast_names(each)]
+        if nodes and name.startswith("_"):
+            nodes += [each for each in tree.body if each not in nodes and word.search(ast.unparse(each))]
         if nodes:
             return "\n".join(ast.get_source_segment(text, each) or "" for each in nodes)
-    word = re.compile(rf"\b{re.escape(name)}\b")
     return "\n".join(each for each in re.split(r"\n[ \t]*\n", text) if word.search(each))
+
+
+def parsed(part: str) -> ast.Module:
+    """The tree of a part of a Python file; an empty one if it is no whole statement, as around a message."""
+    try:
+        return ast.parse(part)
+    except SyntaxError:
+        return ast.Module([], [])
 
 
 def ast_names(node: ast.AST) -> Iterable[str]:
@@ -136,7 +150,9 @@ def _importers(repository: Repository, path: str) -> Iterator[str]:
     package = folder.removeprefix("internal/").replace("/", ".")
     name = re.escape(package)
     imports = re.compile(rf"\b{name} import (?:\([^)]*\b{stem}\b|[^(\n]*\b{stem}\b)|\b{name}\.{stem}\b(?!/)")
-    beside = re.compile(rf"[\"']\.{stem}:|from \.{stem} import|from \. import .*\b{stem}\b")
+    beside = re.compile(
+        rf"[\"']\.{stem}:|from \.{stem} import|from \. import .*\b{stem}\b|^(?:import|from) {stem}\b", re.MULTILINE
+    )
     for other in repository.words.keys() - {path}:
         text = repository.texts[other]
         if stem in text and (

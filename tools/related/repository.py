@@ -97,7 +97,7 @@ class Repository:
 
     def naming(self, path: str) -> Iterator[str]:
         """The files that name this one."""
-        stem = path.rpartition("/")[2].partition(".")[0]
+        stem = path.rpartition("/")[2].lstrip(".").partition(".")[0]
         occurrence = re.compile(re.escape(stem) + r"\b[\w.-]*")
         for other in self.words.keys() - {path}:
             text = self.texts[other]

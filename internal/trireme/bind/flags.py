@@ -13,7 +13,7 @@ from trireme.bind import write_turns
 from trireme.framework import release
 from trireme.phases.process_flags import ProcessFlags
 from trireme.rpc import listen_flags
-from trireme_kube.client.rest.client import ClientSettings
+from trireme_kube.client.rest.client import DEFAULT_BURST, DEFAULT_QPS, ClientSettings
 from trireme_kube.client.rest.credentials import Source
 from trireme_kube.componentbase.cli import arguments, log_flags
 from trireme_kube.componentbase.cli.arguments import Argument
@@ -30,8 +30,8 @@ class BindFlags:
 
     kubeconfig: Annotated[str, Argument("kubeconfig file; empty: the pod's service account")] = ""
     master: Annotated[str, Argument("address of the API server, in place of the kubeconfig's")] = ""
-    kube_api_qps: Annotated[float, Argument("requests a second to the API server; negative: no limit")] = 50.0
-    kube_api_burst: Annotated[int, Argument("requests at once beyond that (default %(default)s)")] = 100
+    kube_api_qps: Annotated[float, Argument("requests a second to the API server; negative: no limit")] = DEFAULT_QPS
+    kube_api_burst: Annotated[int, Argument("requests at once beyond that (default %(default)s)")] = DEFAULT_BURST
     leader_elect: Annotated[bool, Argument("check callers against the Lease (default true)", metavar="BOOL")] = True
     leader_elect_resource_name: Annotated[str, Argument("name of the Lease (default %(default)s)")] = "kube-scheduler"
     leader_elect_resource_namespace: Annotated[str, Argument("its namespace (default %(default)s)")] = "kube-system"

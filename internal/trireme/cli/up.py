@@ -39,7 +39,7 @@ from trireme_kube.componentbase.cli import arguments
 
 _CLUSTER = "cluster"
 # A service that ends after at least this time is restarted; one that ends earlier would do so again.
-_RESTART_SECONDS = 10.0
+RESTART_SECONDS = 10.0
 # Lines that the frontend logs at every start, as kube-scheduler does; here they would look like a failure.
 _HIDDEN = ("] The manifest file is empty, ignoring.",)
 # Without a folder for recordings, so much is kept, in memory where /tmp is, until the end.
@@ -315,8 +315,8 @@ async def _keep_running(process: processes.Process, output: processes.SharedOutp
         if process.name == _CLUSTER:
             output.print_message(f"{how}: everything ends, for all objects were in its memory")
             return
-        if clock() - started < _RESTART_SECONDS:
-            output.print_message(f"{how} within {_RESTART_SECONDS:.0f} s of its start: everything ends")
+        if clock() - started < RESTART_SECONDS:
+            output.print_message(f"{how} within {RESTART_SECONDS:.0f} s of its start: everything ends")
             return
         output.print_message(f"{how} and is started again")
         try:

@@ -24,7 +24,7 @@ from typing import Annotated
 from trireme.config import gates
 from trireme.config.gates import GateStage
 from trireme.config.leader_election import LeaderElectionOptions
-from trireme.config.scheduler_configuration import SchedulerConfiguration
+from trireme.config.scheduler_configuration import ClientConnection, SchedulerConfiguration
 from trireme.config.serving_flags import AuthenticationOptions, AuthorizationOptions, ServingOptions
 from trireme.config.telemetry_flags import LoggingOptions, MetricsOptions
 from trireme_kube.apimachinery.golang import MINUTE, Duration
@@ -37,6 +37,8 @@ from trireme_kube.componentbase.cli.versions import Effective
 PROGRAM = "kube-scheduler"
 
 _IGNORED = "Ignored when --config is given."
+#: The defaults of the configuration file, which the flags of the connection have too.
+_CONNECTION = ClientConnection()
 _COMPONENT = 'Without a component, "kube" is meant.'
 
 
@@ -77,13 +79,13 @@ class DeprecatedOptions:
             f"DEPRECATED: content type of requests to the API server. {_IGNORED}",
             sets="client_connection.content_type",
         ),
-    ] = "application/vnd.kubernetes.protobuf"
+    ] = _CONNECTION.content_type
     kube_api_qps: Annotated[
         float,
         Declared(
             "kube-api-qps", f"DEPRECATED: requests a second to the API server. {_IGNORED}", sets="client_connection.qps"
         ),
-    ] = 50.0
+    ] = _CONNECTION.qps
     kube_api_burst: Annotated[
         int,
         Declared(
@@ -92,7 +94,7 @@ class DeprecatedOptions:
             type=kinds.INT32,
             sets="client_connection.burst",
         ),
-    ] = 100
+    ] = _CONNECTION.burst
     pod_max_in_unschedulable_pods: Annotated[
         Duration,
         Declared(

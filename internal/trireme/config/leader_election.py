@@ -19,7 +19,7 @@ from typing import Annotated
 
 from trireme.config.scheduler_configuration import LeaderElection
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
-from trireme_kube.apimachinery.golang import SECOND, Duration
+from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.componentbase.cli.flag_declarations import Declared
 
 _REMOVED = {
@@ -31,6 +31,9 @@ _REMOVED = {
 #: By how much the time between attempts may exceed the retry period, in retry periods.
 _JITTER_FACTOR = 1.2
 
+
+#: The defaults of the configuration file, which these flags have too.
+_DEFAULTS = LeaderElection()
 
 _ELECTING = "Only with leader election."
 
@@ -54,7 +57,7 @@ class LeaderElectionOptions:
             f"How long a standby waits for a renewal before it takes over. {_ELECTING}",
             sets="leader_election.lease_duration",
         ),
-    ] = Duration(15 * SECOND)
+    ] = _DEFAULTS.lease_duration
     leader_elect_renew_deadline: Annotated[
         Duration,
         Declared(
@@ -62,7 +65,7 @@ class LeaderElectionOptions:
             f"How long the leader tries to renew before it stops leading; less than the lease. {_ELECTING}",
             sets="leader_election.renew_deadline",
         ),
-    ] = Duration(10 * SECOND)
+    ] = _DEFAULTS.renew_deadline
     leader_elect_retry_period: Annotated[
         Duration,
         Declared(
@@ -70,7 +73,7 @@ class LeaderElectionOptions:
             f"How long to wait between two attempts. {_ELECTING}",
             sets="leader_election.retry_period",
         ),
-    ] = Duration(2 * SECOND)
+    ] = _DEFAULTS.retry_period
     leader_elect_resource_lock: Annotated[
         str,
         Declared(

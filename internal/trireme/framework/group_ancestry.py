@@ -11,6 +11,9 @@ from typing import TypeVar
 
 from trireme.v1 import scheduling_pb2
 
+#: How many levels a tree of groups may have, the PodGroups included.
+MAX_LEVELS = 4
+
 _Key = TypeVar("_Key")
 
 Group = scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup

@@ -52,7 +52,7 @@ func main() {
 	gates := flag.String("feature-gates", "", "as kube-scheduler's, by commas")
 	expressions := flag.Bool("selectors", false, "read CEL selectors with devices, instead of situations")
 	placements := flag.Bool("placements", false, "read answers of plugins about placements of groups, instead of situations")
-	settings := flag.Bool("surface", false, "print the gates, flags and configuration fields of kube-scheduler")
+	settings := flag.Bool("surface", false, "print what can be set of kube-scheduler, and measured of it")
 	flag.Parse()
 	klog.SetOutput(os.Stderr)
 	klog.LogToStderr(false)

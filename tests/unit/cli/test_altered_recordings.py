@@ -12,7 +12,7 @@ import pytest
 from tests.helpers.recorded_decisions import IMPORTANT, SMALL, with_every_call
 from tests.helpers.recordings import encoded, end_frame
 from trireme.cli import main
-from trireme.recording import verification
+from trireme.recording import segment_folder, verification
 from trireme.v1 import decision_pb2, filter_pb2, remote_answer_pb2, status_pb2
 
 # How long damaged files are given to the commands, which takes some 30 ms each; every byte is read at least.
@@ -79,7 +79,7 @@ def commands(path: pathlib.Path, folder: pathlib.Path) -> Sequence[tuple[str, Se
 
 def test_it_is_whole_before(whole: bytes, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The unaltered recording passes, so that the errors below come from the alterations."""
-    path = tmp_path / "recording-0000000001.trireme"
+    path = tmp_path / segment_folder.file_name(1)
     path.write_bytes(whole)
     for name, arguments in commands(path, tmp_path):
         assert run(*arguments) == 0, (name, capsys.readouterr())
@@ -148,7 +148,7 @@ def test_no_command_takes_it_for_whole_or_ends_in_a_traceback(
     whole: bytes, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Somebody would look for the error in Trireme, or believe "0 differ"."""
-    path = tmp_path / "recording-0000000001.trireme"
+    path = tmp_path / segment_folder.file_name(1)
     draw, ends, tried = random.Random(18), time.monotonic() + SECONDS, 0
     while tried < LEAST or time.monotonic() < ends:
         tried += 1

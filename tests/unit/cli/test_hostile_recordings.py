@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.recordings import delta_frame, end_frame, header, state_frame
 from trireme.cli import main
-from trireme.recording import message_bounds, segment_format
+from trireme.recording import message_bounds, segment_folder, segment_format
 from trireme.v1 import core_pb2, decision_pb2, recording_pb2, snapshot_pb2
 
 NODE = core_pb2.Node(metadata={"name": "n0"})
@@ -85,7 +85,7 @@ def recording(folder: pathlib.Path, messages: Sequence[bytes]) -> tuple[pathlib.
     for message in messages:
         offset = len(content)
         content += encoder.encode(message)
-    path = folder / "recording-0000000001.trireme"
+    path = folder / segment_folder.file_name(1)
     path.write_bytes(content + encoder.encode(end_frame().SerializeToString()))
     return path, offset
 

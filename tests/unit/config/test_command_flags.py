@@ -4,6 +4,7 @@ import pytest
 
 from trireme.config import command_flags
 from trireme.config.command_flags import OLD_FLAGS, advice_for_unknown_flag
+from trireme.queueing import scheduling_queue
 from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.componentbase.cli import flag_values, flags
 from trireme_kube.componentbase.cli.flags import FlagError, Parsed
@@ -92,6 +93,12 @@ def test_invalid_flags_have_the_message_of_kube_scheduler(arguments: list[str], 
 
 def test_arguments_and_everything_after_two_dashes_are_positional() -> None:
     assert _parse("a", "--v=2", "b", "--", "--config").positional == ("a", "b", "--config")
+
+
+def test_a_pod_stays_parked_in_the_queue_for_as_long_as_by_the_flags_default() -> None:
+    """If this fails, simulations and tests, which have no flags, try pods again at other times."""
+    default = command_flags.DeprecatedOptions().pod_max_in_unschedulable_pods
+    assert default.seconds == scheduling_queue.DEFAULT_MAX_IN_UNSCHEDULABLE
 
 
 def test_every_use_of_a_flag_is_recorded() -> None:

@@ -17,7 +17,7 @@ from tests.helpers.recorded_decisions import (
 )
 from tests.helpers.recordings import BEGIN, SECOND
 from trireme.insight import observed_cluster, self_check, self_check_sample
-from trireme.recording import segment_reader
+from trireme.recording import segment_folder, segment_reader
 from trireme.replay import decision_replay
 from trireme.snapshot import snapshot
 from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2
@@ -205,7 +205,7 @@ async def test_decisions_that_take_long_are_left_out(tmp_path: pathlib.Path) -> 
 async def test_few_samples_stay(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, a fault that stays fills the disk, and then nothing is recorded."""
     monkeypatch.setattr(self_check, "SAVE_SECONDS", 0.0)
-    other = tmp_path / "recording-0000000001.trireme"
+    other = tmp_path / segment_folder.file_name(1)
     other.touch()
     names = []
     for second in range(self_check_sample.MAX_SAVED + 2):

@@ -8,7 +8,6 @@ functions, classes, or modules that have many.
 """
 
 import ast
-import dataclasses
 import fnmatch
 import functools
 import re
@@ -17,68 +16,14 @@ from pathlib import Path
 
 import pytest
 
+from tools.related import implementers
+from tools.related.implementers import TELLING, WrittenClass
+
 ROOT = Path(__file__).parents[3]
 _NAMED = re.compile(r"^(?:Implementers|Subclasses): ([^:]+)\.\Z", re.MULTILINE)
 _PROTOCOL = re.compile(r"^class [^_].*\b(?:Protocol|ABC)\b", re.MULTILINE)
 _CLASS_LINE = re.compile(r"^class .*\n", re.MULTILINE)
 _MEMBER = re.compile(r"(?:^    (?:(?:async )?def )?|\bself\.)(\w+)", re.MULTILINE)
-#: Members and parameters that a class has in common with a protocol if this is no chance.
-_TELLING = 3
-
-
-@dataclasses.dataclass(frozen=True)
-class _Class:
-    """A class as it is written, without what it inherits."""
-
-    module: str
-    node: ast.ClassDef
-
-    @property
-    def name(self) -> str:
-        """Its full name."""
-        return f"{self.module}.{self.node.name}"
-
-    @property
-    def bases(self) -> set[str]:
-        """The names of the classes that it names as its bases."""
-        plain = (each.value if isinstance(each, ast.Subscript) else each for each in self.node.bases)
-        return {ast.unparse(each).rpartition(".")[2] for each in plain}
-
-    @functools.cached_property
-    def methods(self) -> dict[str, list[str]]:
-        """The names of each method's parameters."""
-        return {each.name: _parameters(each) for each in self.node.body if isinstance(each, _FUNCTIONS)}
-
-    @functools.cached_property
-    def attributes(self) -> set[str]:
-        """The names of its fields, and of what its methods set."""
-        text = ast.unparse(self.node)
-        declared = re.findall(r"^    (\w+)(?:: .+| = .+)$", text, re.MULTILINE)
-        return {*declared, *re.findall(r"\bself\.(\w+)(?:: .+)? = ", text)}
-
-    @property
-    def telling(self) -> int:
-        """How many members and parameters it has."""
-        return sum(1 + len(parameters) for parameters in self.methods.values())
-
-    def has_of(self, protocol: "_Class") -> int:
-        """How many of the protocol's methods it has."""
-        return len(protocol.methods.keys() & {*self.methods, *self.attributes})
-
-    def implements(self, protocol: "_Class") -> bool:
-        """It has all methods of the protocol, with the same parameters; properties may be fields."""
-        return all(
-            self.methods.get(name) == parameters or (not parameters and name in self.attributes)
-            for name, parameters in protocol.methods.items()
-        )
-
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    declared = function.args
-    return [each.arg for each in (*declared.posonlyargs, *declared.args, *declared.kwonlyargs)][1:]
 
 
 @functools.cache
@@ -93,11 +38,11 @@ def _texts() -> dict[str, str]:
 
 
 @functools.cache
-def _classes(module: str) -> list[_Class]:
-    return [_Class(module, node) for node in ast.walk(ast.parse(_texts()[module])) if isinstance(node, ast.ClassDef)]
+def _classes(module: str) -> list[WrittenClass]:
+    return implementers.classes(module, _texts()[module])
 
 
-def _protocols() -> list[_Class]:
+def _protocols() -> list[WrittenClass]:
     ours = {name: text for name, text in _texts().items() if name.startswith("trireme")}
     modules = (name for name, text in ours.items() if _PROTOCOL.search(text) and not name.startswith("trireme.sdk."))
     found = (each for module in modules for each in _classes(module) if each.bases & {"Protocol", "ABC"})
@@ -113,30 +58,30 @@ def _words() -> dict[str, tuple[str, frozenset[str]]]:
     }
 
 
-def _implementers(protocol: _Class) -> Iterator[_Class]:
+def _implementers(protocol: WrittenClass) -> Iterator[WrittenClass]:
     """The classes that name it as their base, and those that have the same methods."""
     name, module_name = protocol.node.name, protocol.module.rpartition(".")[2]
     for module, (class_lines, members) in _words().items():
         inherits = name in class_lines and (module == protocol.module or module_name in _texts()[module])
-        if inherits or (protocol.telling >= _TELLING and protocol.methods.keys() <= members):
+        if inherits or (protocol.telling >= TELLING and protocol.methods.keys() <= members):
             for each in _classes(module):
                 explicit = inherits and name in each.bases
                 if "Protocol" not in each.bases and (explicit or _is_like(each, protocol)):
                     yield each
 
 
-def _is_like(each: _Class, protocol: _Class) -> bool:
+def _is_like(each: WrittenClass, protocol: WrittenClass) -> bool:
     """It has the same methods, which are no chance, and is not the protocol itself."""
-    return each != protocol and protocol.telling >= _TELLING and each.implements(protocol)
+    return each != protocol and protocol.telling >= TELLING and each.implements(protocol)
 
 
-def _named(protocol: _Class) -> list[str]:
+def _named(protocol: WrittenClass) -> list[str]:
     """What its docstring names as implementers."""
     found = _NAMED.search(ast.get_docstring(protocol.node) or "")
     return re.split(r",\s+", found[1]) if found else []
 
 
-def _exists(name: str, protocol: _Class) -> bool:
+def _exists(name: str, protocol: WrittenClass) -> bool:
     """There is such a class with all of the protocol's methods, or for a protocol that is called such a function.
 
     A fake may have some of the methods, and a class that inherits has those that it does not write.
@@ -151,7 +96,7 @@ def _exists(name: str, protocol: _Class) -> bool:
     return any(each.bases or each.has_of(protocol) >= needed for each in found)
 
 
-def _problems(protocol: _Class) -> Iterator[str]:
+def _problems(protocol: WrittenClass) -> Iterator[str]:
     """What is wrong with the implementers that a protocol names."""
     named = _named(protocol)
     if not named:
@@ -252,5 +197,5 @@ def test_a_wrong_or_missing_implementer_is_found() -> None:
         def send(self, pod, node): ...'''
     other = "trireme.frontend.inbox.Inbox"
     for named, expected in ((other, 1), ("no.such.Class", 1), ("", 1)):
-        port = _Class("trireme.port", ast.parse(source.format(named)).body[0])
+        port = WrittenClass("trireme.port", ast.parse(source.format(named)).body[0])
         assert len([*_problems(port)]) == expected

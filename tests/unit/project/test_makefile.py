@@ -132,3 +132,15 @@ def test_the_list_of_targets_has_its_columns_on_a_terminal_alone_in_colour() -> 
     assert len(named) > 50
     assert [line for line in named if not re.fullmatch(r"  [a-z-]+ +\S.*", line) or line[24] != " "] == []
     assert [line for line in shown.splitlines() if len(line) > 80] == []
+
+
+def test_the_values_that_the_list_of_targets_offers_are_those_of_the_program() -> None:
+    """If this fails, a value that the program has is found by nobody, or one that it refuses is offered."""
+    found = re.findall(r"^([a-z-]+):.*## (.*\|.*)$", (_ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert found
+    for target, text in found:
+        offered = {frozenset(each.split("|")) for each in re.findall(r"\b[A-Z]+=([\w-]+(?:\|[\w-]+)+)", text)}
+        ((_, module),) = _programs(target) - {("run_module", "tools.controlplane.build_controlplane")}
+        command = [sys.executable, "-m", module, "--help"]
+        shown = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+        assert offered <= {frozenset(each.split(",")) for each in re.findall(r"\{([\w,-]+)\}", shown)}, target

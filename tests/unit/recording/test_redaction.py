@@ -10,7 +10,7 @@ from tests.helpers import console_states
 from tests.helpers.recorded_decisions import IMPORTANT, SMALL, RecordedCluster
 from tests.helpers.recordings import read
 from tests.helpers.snapshot_views import pod_of
-from trireme.recording import export, redaction
+from trireme.recording import export, redaction, segment_folder
 from trireme.registry import in_tree_args
 from trireme.replay import decision_replay
 from trireme.v1 import core_pb2, cycle_pb2, decision_pb2, filter_phase_pb2, policy_pb2, recording_pb2, snapshot_pb2
@@ -65,7 +65,7 @@ async def recorded(folder: pathlib.Path) -> RecordedCluster:
     )
     await cluster.schedule_at_random(40)
     await cluster.schedule(9, 1)
-    (folder / "recording-0000000001.trireme").write_bytes(cluster.content())
+    (folder / segment_folder.file_name(1)).write_bytes(cluster.content())
     return cluster
 
 
@@ -324,7 +324,7 @@ async def test_an_important_pod_and_its_victims_are_still_those(tmp_path: pathli
     cluster = await RecordedCluster(2).open()
     await cluster.schedule(SMALL, 8)
     await cluster.schedule(IMPORTANT, 1)
-    (tmp_path / "recording-0000000001.trireme").write_bytes(cluster.content())
+    (tmp_path / segment_folder.file_name(1)).write_bytes(cluster.content())
     export.export(tmp_path, tmp_path / "redacted", 0, redact=True, in_tree=in_tree_args.plugin_args())
     frames, reader = read((tmp_path / "redacted").read_bytes())
     assert reader.header is not None
@@ -369,7 +369,7 @@ async def test_a_claim_release_without_its_state_is_not_decided_again(tmp_path: 
     )
     request.tried.add(pod_class=SMALL, state=b"\x0a\x00")
     await cluster.evaluators.list_releasable_claims(request)
-    (tmp_path / "recording-0000000001.trireme").write_bytes(cluster.content())
+    (tmp_path / segment_folder.file_name(1)).write_bytes(cluster.content())
     for redact, same in ((False, 1), (True, 0)):
         target = tmp_path / f"{redact}"
         export.export(tmp_path, target, 0, redact=redact, in_tree=in_tree_args.plugin_args())

@@ -27,9 +27,6 @@ from trireme.snapshot import arrays, snapshot
 
 _KIND = "pod_group"
 _COMPOSITE = "composite_pod_group"
-# Also change: internal/trireme/queueing/groups/forest.py (how many levels groups have).
-# How many levels of groups count.
-_MAX_LEVELS = 4
 
 # How important victims of one priority are: a pod; a group; a group of groups.
 _POD, _GROUP, _COMPOSITE_GROUP = 1, 2, 3
@@ -128,7 +125,7 @@ def _groups_around(snap: snapshot.Snapshot, namespace: str, name: str) -> Iterat
         return snap.objects.get(key[0], namespace, key[1])
 
     for (kind, _), group in itertools.islice(
-        group_ancestry.ancestors_of((_KIND, name), find_group, _key_of_parent_group), _MAX_LEVELS
+        group_ancestry.ancestors_of((_KIND, name), find_group, _key_of_parent_group), group_ancestry.MAX_LEVELS
     ):
         if group is not None:
             yield kind, group

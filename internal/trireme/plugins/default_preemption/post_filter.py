@@ -43,8 +43,8 @@ _NO_VICTIMS = status.unresolvable("", "No preemption victims found for incoming 
 class WantedCandidateCount:
     """How many candidates are enough to choose from, by the plugin's arguments."""
 
-    min_percentage: int = 10
-    min_absolute: int = 100
+    min_percentage: int = args.DEFAULT_PERCENTAGE
+    min_absolute: int = args.DEFAULT_ABSOLUTE
 
     def for_nodes(self, nodes: int) -> int:
         """Return the number of candidates to look for among so many nodes."""

@@ -9,7 +9,6 @@ Pure: objects in, trees out. Where the gate is off no group has a parent, and ea
 Source: pkg/scheduler/backend/queue/workload_forest.go.
 
 Also change: docs/pod-groups.md.
-Also change: internal/trireme/evaluation/preemption/victims_with_groups.py.
 
 Tests: tests/unit/queueing/test_pod_group_forest.py.
 """

@@ -8,6 +8,7 @@ Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/scheduling/test
 from collections.abc import Iterator, Sequence
 
 from trireme.cache import cluster_cache
+from trireme.framework import group_ancestry
 from trireme.queueing import queued_pod
 from trireme.queueing.groups import forest, queued_group
 from trireme.v1 import core_pb2
@@ -15,9 +16,6 @@ from trireme.v1 import core_pb2
 _LOWER = "PreemptLowerPriority"
 _PODS = "all pods in a pod group hierarchy should have"
 _GROUPS = "all pod groups in a hierarchy should have"
-
-# How many levels a tree may have, the PodGroups included.
-_MAX_LEVELS = 4
 
 # Name and spec of a pod.
 _NamedSpec = tuple[str, core_pb2.PodSpec]
@@ -45,8 +43,8 @@ def _find_disagreement_of_groups(tree: forest.GroupNode, policy: str) -> str:
     workload, priority = root.workload_ref.workload_name, root.priority
 
     def find_below(node: forest.GroupNode, level: int) -> str:
-        if node.composite and level == _MAX_LEVELS:
-            return f'hierarchy depth exceeds maximum allowed depth {_MAX_LEVELS} at "{node.key}"'
+        if node.composite and level == group_ancestry.MAX_LEVELS:
+            return f'hierarchy depth exceeds maximum allowed depth {group_ancestry.MAX_LEVELS} at "{node.key}"'
         above = node.message.spec
         for child in node.children:
             spec = child.message.spec

@@ -35,6 +35,8 @@ from trireme_kube.client.rest.content_types import JSON
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
 DEFAULT_DEADLINE_SECONDS = 30.0
+DEFAULT_QPS = 50.0
+DEFAULT_BURST = 100
 
 Body = bytes | Mapping[str, Any] | None
 Params = Mapping[str, str | int]
@@ -53,8 +55,8 @@ class ClientSettings:
 
     source: credentials.Source
     user_agent: str = "trireme-kube"
-    qps: float = 50.0
-    burst: int = 100
+    qps: float = DEFAULT_QPS
+    burst: int = DEFAULT_BURST
     max_connections: int = 64
     accept: str = JSON
 
