@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.helpers import virtual_time
+from tests.helpers.held_entries import held_entries
 from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeaseReader
-from trireme.bind.work_in_flight import WorkInFlight
+from trireme.bind.work_in_flight import CANCEL_SECONDS, WorkInFlight, end_tasks
 from trireme.rpc.fencing import EpochGuard, Leader, Refusal, RefusalReason
 from trireme_kube.client.leaderelection.election import LeaseRecord
 from trireme_kube.client.leaderelection.lease import EpochClaim
@@ -421,3 +422,64 @@ def test_a_reading_is_trusted_until_its_time_and_no_longer(seconds: float, readi
         assert waited == pytest.approx(0.0 if readings == 1 else 1.0)
 
     run(main)
+
+
+def test_what_was_read_for_one_caller_admits_no_other() -> None:
+    """Two calls at once, of whom the Lease shows the first as its holder."""
+
+    async def main(setup: _Setup) -> None:
+        holder = asyncio.create_task(setup.leadership.admit(A, 10.0))
+        await asyncio.sleep(0)
+        assert await setup.refused(B) is RefusalReason.NOT_HOLDER
+        assert (await holder).active
+        assert setup.readings == 2
+
+    run(main)
+
+
+def test_a_call_that_waited_while_its_successor_was_admitted_is_refused_without_a_reading() -> None:
+    async def main(setup: _Setup) -> None:
+        setup.found = lease(B.holder, version=250)
+        successor = asyncio.create_task(setup.leadership.admit(B, 10.0))
+        await asyncio.sleep(0)
+        assert await setup.refused(A) is RefusalReason.STALE_EPOCH
+        assert (await successor).active
+        assert setup.readings == 1
+
+    run(main)
+
+
+def test_nothing_is_kept_of_who_has_waited_for_older_work() -> None:
+    async def main(clock: Callable[[], float]) -> None:
+        in_flight = WorkInFlight(clock)
+        await in_flight.until_drained(Leader("", 2), 1.0)
+        with in_flight.track(Leader("", 1), clock() + 1.0):
+            waits = asyncio.create_task(in_flight.until_drained(Leader("", 2), 100.0))
+            await asyncio.sleep(1.0)
+            waits.cancel()
+            await asyncio.wait((waits,))
+        assert not +held_entries(in_flight)
+
+    virtual_time.run(main)
+
+
+def test_work_that_is_cancelled_at_the_end_is_awaited_for_a_moment() -> None:
+    """What it undoes when it is cancelled is done, but none holds up the end for long."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        ended: list[float] = []
+
+        async def undo_in(seconds: float) -> None:
+            try:
+                await asyncio.sleep(1000.0)
+            finally:
+                await asyncio.sleep(seconds)
+                ended.append(seconds)
+
+        tasks = {asyncio.create_task(undo_in(seconds)) for seconds in (0.5, CANCEL_SECONDS + 1.0)}
+        started = clock()
+        await end_tasks(tasks, 3.0)
+        assert (ended, clock() - started) == ([0.5], pytest.approx(3.0 + CANCEL_SECONDS))
+        await asyncio.wait(tasks)
+
+    virtual_time.run(main)

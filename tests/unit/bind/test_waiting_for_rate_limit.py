@@ -130,8 +130,11 @@ async def test_a_stream_without_a_reader_is_closed() -> None:
 
     stream = heartbeats.with_heartbeats(batches())
     assert await anext(stream) == ()
+    now = asyncio.get_running_loop().time
+    started = now()
     await stream.aclose()
     assert closed
+    assert now() == started, "nobody waits for the next batch"
 
 
 @on_virtual_time
@@ -414,3 +417,20 @@ async def test_a_turn_that_fails_is_given_back() -> None:
                 raise ValueError("broken")
     async with asyncio.timeout(1), turns, turns:
         pass
+
+
+@on_virtual_time
+async def test_work_that_comes_once_the_limit_lets_something_through_overtakes_none_that_waits() -> None:
+    delay = [10.0]
+    limit = write_turns.RateLimit(1.0, lambda: delay[0])
+    began: list[str] = []
+
+    async def work(name: str) -> None:
+        await limit.wait()
+        began.append(name)
+
+    first = asyncio.create_task(work("first"))
+    await asyncio.sleep(1.0)
+    delay[0] = 0.0
+    await asyncio.gather(work("second"), first)
+    assert began == ["first", "second"]
