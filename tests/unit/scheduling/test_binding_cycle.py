@@ -239,6 +239,22 @@ def test_whoever_leads_no_more_has_no_call_under_way(world: World, rpc: str) -> 
     assert rpc not in world.pending_rpcs()
 
 
+def test_a_pod_that_permit_refuses_has_the_message_of_its_node_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin=GUARD, messages=["not now"])
+    result = bind_pb2.PermitResult(status=refused)
+    monkeypatch.setattr(world, "_permit", lambda request: bind_pb2.PermitResponse(results=[result]))
+    world.create("p", 1)
+    world.answer_all()
+    uid = world.api.pods["p"]["metadata"]["uid"]
+    failures = world.frontend.scheduling.reporter
+    assert failures.last_failure(uid) == "0/1 nodes are available: 1 not now."
+    found = failures.refused_placement(uid)
+    assert found is not None
+    assert (found.extension_point, found.node) == ("Permit", "n0")
+
+
 def test_where_permit_cannot_be_called_the_pod_goes_back(world: World) -> None:
     world.create("p", 1)
     _answer_until(world, "Permit")

@@ -12,8 +12,8 @@ from tests.helpers.watched_events import PROFILE, Watched
 from trireme.cache import pod_projection
 from trireme.framework import cluster_event
 from trireme.frontend import scheduler_metrics
-from trireme.scheduling import queue_notifier
-from trireme.v1 import core_pb2, snapshot_pb2
+from trireme.scheduling import object_event_handlers, queue_notifier
+from trireme.v1 import core_pb2, scheduling_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers.watch import Event, EventKind
 
@@ -194,9 +194,9 @@ def test_a_node_that_is_shown_again_unchanged_wakes_nobody() -> None:
 def test_a_taint_rule_that_is_shown_again_unchanged_wakes_nobody() -> None:
     watched = Watched()
     watched.show("ResourceSlice", metadata={"name": "s"}, spec={"driver": "d", "devices": [{"name": "x"}]})
-    watched.show("DeviceTaintRule", **_rule(None, "NoExecute"))
+    watched.show("DeviceTaintRule", **_rule({"driver": "d"}, "NoExecute"))
     watched.take()
-    rule = _rule(None, "NoExecute")
+    rule = _rule({"driver": "d"}, "NoExecute")
     rule["metadata"] |= {"resourceVersion": "9", "labels": {"a": "b"}}
     watched.show("DeviceTaintRule", **rule)
     assert watched.take() == []
@@ -332,3 +332,33 @@ def test_a_group_that_was_made_again_unseen_is_another_one(kind: str) -> None:
     shown["metadata"] |= {"labels": {"a": "b"}, "resourceVersion": "3"}
     watched.show(kind, **shown)
     assert [label for label, _, _ in watched.take()] == [f"scheduling.k8s.io/{kind}Update"]
+
+
+def test_without_groups_nobody_is_told_of_members() -> None:
+    """A pod may name a group whatever the feature gates say."""
+    watched = Watched()
+    queue: Any = watched.queue
+    executed: list[object] = []
+    notifier = queue_notifier.QueueNotifier(queue, lambda: 0.0, executed.append, watched.metrics, None)
+    notifier.member_placed("ns/g", "u")
+    notifier.member_removed("u")
+    notifier.set_group(scheduling_pb2.PodGroup())
+    notifier.remove_group("ns/g", "u", composite=False)
+    assert executed == []
+
+
+def test_a_node_is_kept_with_the_json_that_extenders_want(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched()
+    kept: list[tuple[str, bytes]] = []
+    set_node = watched.cache.set_node
+
+    def note(node: core_pb2.Node, json: bytes = b"") -> Any:
+        kept.append((node.metadata.name, json))
+        return set_node(node, json)
+
+    monkeypatch.setattr(watched.cache, "set_node", note)
+    handlers = object_event_handlers.ObjectEventHandlers(
+        watched.cache, watched.watch.notifier, lambda node: node.metadata.name.encode(), reclassify=lambda: None
+    )
+    handlers.on_nodes([Event(EventKind.ADDED, _node())])
+    assert kept == [("n", b"n")]

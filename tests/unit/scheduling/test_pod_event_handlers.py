@@ -288,3 +288,38 @@ def test_a_pod_that_changes_keeps_its_place_in_the_queue(resized: bool) -> None:
     (after,) = watched.queue.contents.waiting_pods()
     assert after.record.pod is not pending
     assert after.record.pod.given_sort_key == key
+
+
+def test_a_deferred_resize_that_changes_gives_back_its_class() -> None:
+    watched = Watched()
+    for version in (1, 2, 3):
+        requests = [{"name": "c", "resources": {"requests": {"cpu": f"{version}m"}}}]
+        _show(watched, _pod("p", version, "n", conditions=DEFERRED, containers=requests))
+        assert len(watched.registry) == 2, "that of the running pod, and that of its resize"
+    _show(watched, _pod("p", 4, "n"))
+    assert len(watched.registry) == 1
+
+
+def test_a_pod_that_is_listed_again_unchanged_has_another_class_once_all_labels_are_read() -> None:
+    watched = Watched()
+    pods = [_pod(name, labels={"app": name}) for name in ("web", "db")]
+    _show(watched, *pods)
+    watched.registry.use_all_labels()
+    _show(watched, *pods, kind=EventKind.LISTED)
+    assert len(set(_classes(watched).values())) == 2
+
+
+@pytest.mark.parametrize(
+    ("pod", "alone"),
+    [
+        (_pod(), False),
+        (_pod(containers=_INVALID), True),
+        (_pod()._replace(flags=pod_projection.TERMINATING), True),
+    ],
+    ids=["valid", "invalid", "terminating"],
+)
+def test_a_pod_that_is_not_tried_as_others_of_its_class_is_alone_in_its_batch(pod: Any, alone: bool) -> None:
+    watched = Watched()
+    _show(watched, pod)
+    (found,) = watched.queue.contents.waiting_pods()
+    assert found.record.exclusive is alone

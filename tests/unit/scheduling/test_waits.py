@@ -422,3 +422,14 @@ def test_calls_of_pre_bind_end_when_it_is_closed(stage: str, monkeypatch: pytest
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     virtual_time.run(main)
+
+
+def test_a_pod_waits_for_no_plugin_that_went_while_permit_was_called() -> None:
+    async def main(_: Callable[[], float]) -> None:
+        waiting = waiting_pods.WaitingPods()
+        waiting.forget_plugins(lambda plugin: plugin != "Gone")
+        wait = waiting.begin_wait("u", "ns/web", {"Gone": 10.0})
+        assert waiting.pods() == []
+        assert await wait() == status.SUCCESS
+
+    virtual_time.run(main)
