@@ -227,8 +227,7 @@ async def bind(
             return
     message = "no Bind plugin of the profile binds this pod"
     refused = to_message(status.error("", message, reasons=(status.Reason("noBindPlugin"),)))
-    if left:
-        yield [bind_pb2.BindResult(index=index, status=refused) for index in left]
+    yield [bind_pb2.BindResult(index=index, status=refused) for index in left]
 
 
 def _renumbered_without_skipped(

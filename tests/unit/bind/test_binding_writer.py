@@ -160,7 +160,8 @@ def test_another_node_is_refused_while_a_binding_is_under_way() -> None:
     async def main(setup: _Setup) -> None:
         first, second = await asyncio.gather(setup.bind([target("u1")]), setup.bind([target("u1", "node-b")]))
         assert first == [BOUND]
-        assert reason(second[0]) == "alreadyBinding"
+        assert isinstance(second[0], status.Status)
+        assert second[0].reasons == (status.Reason.of("alreadyBinding", {"node": "node-a"}),)
         assert setup.pods.posts == [("u1", "node-a")]
 
     run(main)
@@ -471,9 +472,12 @@ def test_a_call_that_joins_without_a_doubt_brings_none() -> None:
     """A refusal is the outcome of both, and the pod is not read."""
 
     async def main(setup: _Setup) -> None:
+        setup.pods.seconds = 1.0
         setup.pods.answers["u1"] = [api_writes.Refused("not now", 403)]
-        outcomes = await asyncio.gather(setup.bind([target("u1")]), setup.bind([target("u1")]))
-        assert [reason(outcome) for (outcome,) in outcomes] == ["refused", "refused"]
+        first = asyncio.create_task(setup.bind([target("u1")]))
+        await asyncio.sleep(0.5)
+        outcomes = [*await setup.bind([target("u1")]), *await first]
+        assert [reason(outcome) for outcome in outcomes] == ["refused", "refused"]
 
     run(main)
 
@@ -519,3 +523,65 @@ def test_the_first_result_waits_a_moment_for_others_and_the_last_for_none() -> N
         await putting
 
     virtual_time.run(main)
+
+
+def test_a_call_that_joins_takes_no_time_from_the_one_before() -> None:
+    """Its own right to write ends before the binding's turn comes."""
+
+    async def main(setup: _Setup) -> None:
+        before = asyncio.create_task(setup.bind([target("u0")]))
+        first = asyncio.create_task(setup.bind([target("u1")]))
+        await asyncio.sleep(0.001)
+        assert await setup.bind([target("u1")], setup.tenure(0.005)) == [BOUND]
+        assert await before == await first == [BOUND]
+
+    run(main, concurrency=1)
+
+
+def test_a_call_that_joins_prolongs_the_time_in_which_the_binding_may_begin() -> None:
+    async def main(setup: _Setup) -> None:
+        before = asyncio.create_task(setup.bind([target("u0")]))
+        first = asyncio.create_task(setup.bind([target("u1")], setup.tenure(0.005)))
+        await asyncio.sleep(0.001)
+        assert await setup.bind([target("u1")]) == [BOUND]
+        assert await before == await first == [BOUND]
+
+    run(main, concurrency=1)
+
+
+def test_a_pod_that_was_read_unbound_is_not_posted_again_once_the_lease_ran_out() -> None:
+    """It may be bound yet by the POST that was not answered: it is read until that can have no effect."""
+
+    async def main(setup: _Setup) -> None:
+        setup.pods.answers["u1"] = [api_writes.Uncertain("late")]
+        setup.pods.readings["u1"] = [api_writes.Unbound("no node")] * 3
+        (outcome,) = await setup.bind([target("u1")], setup.tenure(0.05))
+        assert reason(outcome) == "unanswered"
+        assert len(setup.pods.posts) == 1
+        assert setup.pods.readings["u1"] == []
+
+    run(main)
+
+
+def test_bindings_under_way_and_those_that_wait_for_a_turn_are_counted_apart() -> None:
+    async def main(setup: _Setup) -> None:
+        call = asyncio.create_task(setup.bind([target(name) for name in "abc"]))
+        await asyncio.sleep(0.005)
+        statistics = setup.binder.statistics()
+        assert (statistics.in_flight, statistics.waiting) == (1, 2)
+        await call
+
+    run(main, concurrency=1)
+
+
+def test_a_pod_that_was_read_unbound_is_not_posted_again_for_a_caller_that_has_gone() -> None:
+    async def main(setup: _Setup) -> None:
+        setup.pods.answers["u1"] = [api_writes.Uncertain("late")]
+        setup.pods.readings["u1"] = [api_writes.Unbound("no node")] * 3
+        caller = asyncio.create_task(setup.bind([target("u1")]))
+        await asyncio.sleep(0.005)
+        caller.cancel()
+        await asyncio.sleep(60.0)
+        assert len(setup.pods.posts) == 1
+
+    run(main)

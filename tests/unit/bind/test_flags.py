@@ -77,3 +77,7 @@ def test_without_leader_election_no_lease_need_be_named() -> None:
 def test_each_kind_of_write_has_connections_for_all_that_are_under_way() -> None:
     """Bindings, PreBind and actions: a write that waits for a connection would pass its deadline."""
     assert flags.parse([]).connection.max_connections == 3 * write_turns.CONCURRENCY
+
+
+def test_metrics_are_served_at_a_host_and_port() -> None:
+    assert flags.parse(["--metrics-listen=127.0.0.1:9000"]).metrics_listen == "127.0.0.1:9000"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import virtual_time
 from tests.helpers.held_entries import held_entries
-from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeaseReader
+from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeadershipStatistics, LeaseReader
 from trireme.bind.work_in_flight import CANCEL_SECONDS, WorkInFlight, end_tasks
 from trireme.rpc.fencing import EpochGuard, Leader, Refusal, RefusalReason
 from trireme_kube.client.leaderelection.election import LeaseRecord
@@ -481,5 +481,46 @@ def test_work_that_is_cancelled_at_the_end_is_awaited_for_a_moment() -> None:
         await end_tasks(tasks, 3.0)
         assert (ended, clock() - started) == ([0.5], pytest.approx(3.0 + CANCEL_SECONDS))
         await asyncio.wait(tasks)
+
+    virtual_time.run(main)
+
+
+def test_what_is_learned_of_leaders_is_counted() -> None:
+    async def main(setup: _Setup) -> None:
+        assert setup.leadership.statistics() == LeadershipStatistics(epoch=0, readings=0, refused=0)
+        setup.found = lease(B.holder, version=250)
+        await setup.leadership.admit(B, 10.0)
+        await setup.refused(A)
+        assert setup.leadership.statistics() == LeadershipStatistics(epoch=200, readings=1, refused=1)
+
+    run(main)
+
+
+def test_a_later_call_of_the_leader_prolongs_the_right_of_its_earlier_work() -> None:
+    """Work that waits for the rate limit may begin as long as its leader calls."""
+
+    async def main(setup: _Setup) -> None:
+        first = await setup.leadership.admit(A, 2.0)
+        ends = first.valid_until
+        await asyncio.sleep(1.0)
+        await setup.leadership.admit(A, 2.0)
+        assert first.valid_until == pytest.approx(ends + 1.0, abs=0.02)
+        await asyncio.sleep(1.5)
+        assert first.active
+
+    run(main)
+
+
+def test_work_that_was_broken_off_is_forgotten_by_what_comes_after_it() -> None:
+    """Each call that a new leader does not wait for would stay listed."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        in_flight = WorkInFlight(clock)
+        for _ in range(5):
+            with pytest.raises(ValueError, match="broken"), in_flight.track(Leader("", 1), clock() + 1.0):
+                raise ValueError("broken")
+        await asyncio.sleep(2.0)
+        with in_flight.track(Leader("", 1), clock() + 1.0):
+            assert held_entries(in_flight)["WorkInFlight._works"] == 1
 
     virtual_time.run(main)

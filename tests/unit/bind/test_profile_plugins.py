@@ -307,3 +307,10 @@ def test_only_plugins_that_write_take_turns() -> None:
     profile = snapshot_pb2.Profile(scheduler_name="p", plugin_sets=sets)
     made = profile_plugins.by_profile(snapshot_pb2.Configuration(profiles=[profile]), hosted)
     assert made["p"].writing == {"B"}
+
+
+async def test_a_batch_of_pods_that_are_all_skipped_is_no_sign_of_life() -> None:
+    """An empty batch is what a heartbeat is."""
+    made = chain(_Plugin("A", a=(CODE_SKIP, "")), _Plugin("B"))
+    batches = [len(batch) async for batch in profile_plugins.bind(made, bind_pb2.BindRequest(items=items("a")), TENURE)]
+    assert batches == [1]
