@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.pod_group_builders import of_groups, pod_group
 from tests.helpers.pod_group_cluster import FULL, Cluster
 from trireme.framework import reason_codes, status
+from trireme.plugin_api.placements import NoPlacementError
 from trireme.plugins.default_preemption import explain as preemption_reasons
 from trireme.plugins.gang_scheduling import explain as gang_reasons
 from trireme.scheduling import ports
@@ -283,3 +284,62 @@ async def test_a_group_that_was_refused_before_any_pod_was_tried() -> None:
     cluster.queue.delete("ns/p1", "uid-p1", 1_000_000.0)
     await cluster.run_group(batch)
     assert _conditions(cluster)["g"][1] == ["failed"]
+
+
+async def test_claims_that_are_released_with_success_add_no_reason() -> None:
+    cluster = _Cluster([1], post_filters=("DynamicResources",))
+    group = pod_group("g", 2)
+    group.spec.resource_claims.add(name="c", resource_claim_name="c")
+    cluster.group(group)
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+    cluster.release = lambda request: filter_phase_pb2.ListReleasableClaimsResponse(
+        status=status_pb2.Status(code=status_pb2.CODE_SUCCESS, messages=["released"])
+    )
+    await cluster.run()
+    assert _conditions(cluster)["g"][1] == ["minimumNotMet"]
+
+
+async def test_why_claims_are_not_released_is_a_reason() -> None:
+    cluster = _Cluster([1], post_filters=("DynamicResources",))
+    group = pod_group("g", 2)
+    group.spec.resource_claims.add(name="c", resource_claim_name="c")
+    cluster.group(group)
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+    reasons = [status_pb2.Reason(code="noClaimToRelease")]
+    refused = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, messages=["none"], reasons=reasons)
+    cluster.release = lambda request: filter_phase_pb2.ListReleasableClaimsResponse(status=refused)
+    await cluster.run()
+    assert _conditions(cluster)["g"][1] == ["minimumNotMet", "noClaimToRelease"]
+
+
+async def test_a_member_that_is_deleted_while_it_is_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _Cluster([3])
+    cluster.group(pod_group("g", 1))
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+    place = cluster.place
+
+    async def then_delete(*arguments: Any) -> Any:
+        answer = await place(*arguments)
+        cluster.queue.delete("ns/p1", "uid-p1", 1_000_000.0)
+        return answer
+
+    monkeypatch.setattr(cluster, "place", then_delete)
+    await cluster.run()
+    assert cluster.nodes == {"p0": "n0"}
+    assert (cluster.text("p1"), _codes(cluster, "p1")) == ("the pod is gone", ["podGone"])
+
+
+async def test_a_plugin_that_generates_wrong_placements() -> None:
+    class Wrong:
+        def generate(self, *_: object) -> Any:
+            raise NoPlacementError("no such rack")
+
+    cluster = _Cluster([3], topology=True, generators={"Wrong": Wrong()})
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    await cluster.run()
+    assert _conditions(cluster)["g"] == ("no such rack", ["placementInvalid"])
+    assert [each.plugin for each, _ in cluster.failures["p0"].statuses][-1] == "Wrong"

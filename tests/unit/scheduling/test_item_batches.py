@@ -201,3 +201,12 @@ async def test_items_that_a_call_says_nothing_about_are_cancelled() -> None:
             await asked
     assert await bind.ask("d") == [ord("a")]
     assert bind.batches.answered == 2
+
+
+async def test_where_all_callers_were_cancelled_there_is_no_call() -> None:
+    bind = Bind()
+    asked = bind.ask("a")
+    await asyncio.sleep(0)
+    asked.cancel()
+    await _settle()
+    assert bind.calls == []

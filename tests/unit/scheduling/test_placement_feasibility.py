@@ -261,3 +261,12 @@ async def test_nothing_is_tried_where_a_plugin_fails_before_the_first_pod() -> N
     assert (cluster.asked, cluster.nodes) == ([], {})
     ((_, reason, _),) = cluster.conditions
     assert reason == "SchedulerError"
+
+
+async def test_a_plugin_that_is_not_connected_any_more_is_left_out() -> None:
+    cluster = Cluster([3], remote_feasible={"Far": Scripted({})})
+    cluster.remote_feasible = {}
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    await cluster.run()
+    assert cluster.nodes == {"p0": "n0"}

@@ -16,6 +16,7 @@ from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingFo
 from trireme.scheduling import ports
 from trireme.scheduling.groups import pod_group_conditions
 from trireme.v1 import bind_pb2, filter_phase_pb2, snapshot_pb2, status_pb2
+from trireme.wire.phase_answers import PlaceAnswer
 
 UNSCHEDULABLE = 'parent pod group "g" is unschedulable'
 FULL = "0/{} nodes are available: {} Insufficient room."
@@ -301,6 +302,7 @@ async def test_a_gang_is_placed_as_if_all_lesser_pods_were_gone_and_then_they_ar
     await cluster.run()
     seen = cluster.placed_then
     assert seen == [{"low0": 0, "low1": 0, "low2": 1}, {"low0": -1, "low1": -1, "low2": -1, "p0": 0, "p1": 0}]
+    assert len(cluster.group_questions[0].members) == 2
     assert [(member.pod.name, member.slot) for member in cluster.group_questions[1].placed] == [("p0", 0), ("p1", 0)]
     assert {pod.key.removeprefix("ns/"): pod.slot for pod in cluster.cache.pods()} == seen[0]
     assert [action.pod.name for action in cluster.preempting] == ["low0"]
@@ -724,3 +726,34 @@ async def test_members_must_agree_with_those_that_are_being_bound() -> None:
         "all pods in a pod group hierarchy should have the same preemption policy, "
         'got PreemptLowerPriority ("p0") and Never'
     )
+
+
+class _WithoutGroupClaims(Cluster):
+    group_claims = False
+
+
+async def test_claims_of_a_group_count_only_where_that_is_enabled() -> None:
+    cluster = _WithoutGroupClaims([1], post_filters=("DynamicResources",))
+    group = pod_group("g", 2)
+    group.spec.resource_claims.add(name="c", resource_claim_name="c")
+    cluster.group(group)
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+    await cluster.run()
+    assert cluster.group_questions == []
+
+
+async def test_members_that_score_places_nowhere_fail_by_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster([2])
+
+    async def place(*_: Any) -> PlaceAnswer:
+        return PlaceAnswer(slots=(), failure=status.error("Far", "odd scores"))
+
+    monkeypatch.setattr(cluster, "place", place)
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    await cluster.run()
+    assert cluster.text("p0") == "odd scores"
+    assert cluster.conditions == [
+        ("False", "SchedulerError", "failed to schedule other pod from a pod group: odd scores")
+    ]

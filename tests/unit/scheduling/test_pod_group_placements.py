@@ -8,6 +8,7 @@ import pytest
 from tests.helpers.metric_values import counts
 from tests.helpers.pod_group_builders import PROFILE, of_groups, pod_group, too_few
 from tests.helpers.pod_group_cluster import Cluster
+from trireme.config import scheduler_configuration
 from trireme.plugin_api.placements import NodesOfDomain, NoPlacementError
 from trireme.v1 import core_pb2, filter_phase_pb2, status_pb2
 
@@ -270,3 +271,28 @@ async def test_victims_that_go_for_one_group_of_a_tree_cost_the_next_one_nothing
     )
     await cluster.run()
     assert {name: failure.nominated_node for name, failure in cluster.failures.items()} == {"a0": "n1", "b0": "n1"}
+
+
+class _ManyScorers(Cluster):
+    scorers = (scheduler_configuration.Plugin("PodGroupPodsCount", 2), scheduler_configuration.Plugin("Far", 3))
+
+
+async def test_all_plugins_of_the_profile_score_the_placements() -> None:
+    cluster = _ManyScorers([1, 1], racks=["a", "b"], topology=True)
+    cluster.totals = [1, 2]
+    racked(cluster, 1, 1)
+    await cluster.run()
+    assert cluster.scored_by == [("PodGroupPodsCount", 2), ("Far", 3)]
+
+
+async def test_a_member_that_is_being_bound_decides_the_domain_too() -> None:
+    """No watch has shown it on its node yet."""
+    cluster = Cluster([9, 9], racks=["a", "b"], topology=True)
+    cluster.totals = [1, 2]
+    racked(cluster, 1, 1)
+    await cluster.run()
+    assert cluster.nodes == {"p0": "n1"}
+    cluster.totals = [2, 1]
+    cluster.add("p1", "g")
+    await cluster.run()
+    assert cluster.nodes["p1"] == "n1"

@@ -13,7 +13,7 @@ from trireme.cli import display, explain_command
 from trireme.framework import sort_key, status
 from trireme.frontend import queue_plugin_calls
 from trireme.frontend.serving import scheduler_explanation, scheduler_status
-from trireme.queueing import states
+from trireme.queueing import queued_pod, states
 from trireme.remote import remote_queue_sort
 from trireme.scheduling import queue_executor
 from trireme.v1 import core_pb2
@@ -519,3 +519,78 @@ def test_a_failed_call_is_repeated_once_at_a_time(world: World, sorter: Sorter) 
     world.loop.advance(1.1)
     assert len(sorter.calls) == calls + 1
     assert sorted(sorter.calls[-1]) == ["a", "b", "c"]
+
+
+def test_a_pod_that_has_no_key_yet_is_called_about_by_who_asked_for_it(world: World, sorter: Sorter) -> None:
+    """It is not in the queue, though it may have changed meanwhile: its place there cannot be kept."""
+    sort_keys = _executor(world).remote.sort_keys
+    original = sorter.sort_keys
+
+    async def slow(profile: str, pods: Sequence[core_pb2.Pod]) -> list[remote_queue_sort.Answer]:
+        await asyncio.sleep(0.5)
+        return await original(profile, pods)
+
+    sorter.sort_keys, sorter.failing = slow, {"p", "q"}  # type: ignore[method-assign]
+    world.create("p", 1)
+    world.create("q", 1)  # waits for the call about the first
+    pod = world.frontend.scheduling.queue.contents.get("ns/q")
+    assert isinstance(pod, queued_pod.QueuedPodInfo)
+    again = world.loop.create_task(sort_keys.request(pod))
+    changed = dict(world.api.stored("pods")["q"])
+    changed["metadata"] = {**changed["metadata"], "annotations": {"a": "b"}}
+    world.api.record("pods", EventKind.MODIFIED, changed)
+    world.deliver("pods", 1)
+    world.loop.advance(1.5)
+    assert again.done()
+    assert sort_keys.failed_renewals() == {}
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_new_connection_to_the_plugin_is_called_from_then_on(world: World, sorter: Sorter, same: bool) -> None:
+    world.set_available("filters", available=False)
+    sort_keys = _executor(world).remote.sort_keys
+    again = Sorter()
+    if not same:
+        again.name = "Another"
+    sort_keys.reconnect(again)  # type: ignore[arg-type]
+    sort_keys.reconnect(None)
+    world.create("p", 1)
+    assert (again.called_about(), sorter.called_about()) == ((["p"], []) if same else ([], ["p"]))
+
+
+@pytest.mark.parametrize("then", ["no plugin", "ignored"])
+def test_an_answer_that_comes_after_a_new_configuration_orders_nothing_any_more(
+    world: World, sorter: Sorter, then: str
+) -> None:
+    world.set_available("filters", available=False)
+    sorter.levels = {"p": 5}
+    world.create("p", 1, 3)
+    original = sorter.sort_keys
+
+    async def slow(profile: str, pods: Sequence[core_pb2.Pod]) -> list[remote_queue_sort.Answer]:
+        answers = await original(profile, pods)
+        await asyncio.sleep(0.5)
+        return answers
+
+    sorter.sort_keys = slow  # type: ignore[method-assign]
+    sorter.ignores_failure, sorter.keyless = True, {"p"} if then == "ignored" else set()
+    _configure(world, sorter, "v2")
+    if then == "ignored":
+        again = Sorter()
+        again.levels = {"p": 9}
+        _configure(world, again, "v3")
+    else:
+        _configure(world, None)
+    world.loop.advance(0.4)
+    before = _levels(world)
+    levels: list[Mapping[str, tuple[int, ...]]] = []
+    sort_anew = _executor(world).remote.sort_keys._sort_anew
+
+    def note(key: str, uid: str) -> None:
+        sort_anew(key, uid)
+        levels.append(_levels(world))
+
+    _executor(world).remote.sort_keys._sort_anew = note
+    world.loop.advance(2.0)
+    assert before == {"p": (-3,) if then == "no plugin" else (5,)}
+    assert levels == ([] if then == "no plugin" else [{"p": (9,)}])

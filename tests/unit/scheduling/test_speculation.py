@@ -10,6 +10,7 @@ import pytest
 
 from tests.helpers.frontend_world import GUARD, World, one_node
 from tests.helpers.frontend_world_api import PROFILE
+from trireme.queueing import queued_pod
 from trireme.scheduling import batch_limit, scheduler, scheduler_settings, speculation
 from trireme.wire import node_columns
 from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
@@ -318,3 +319,19 @@ async def test_places_are_void_unless_each_pod_that_took_one_was_assumed() -> No
     alone.speculation.drop_unless_current(used)
     alone.revision += 1
     assert alone.speculation.placement((PROFILE, 1), 1) is None
+
+
+def test_a_pod_that_waits_is_tried_before_places_are_looked_for(world: World) -> None:
+    """Nothing is waited for meanwhile: not even a millisecond."""
+    for name, cpus in (("second", 1), ("other", 2)):
+        world.create(name, cpus)
+    for rpc in ("Filter", "Place"):
+        world.answer(next(call for call in world.pending_calls if call.rpc == rpc), "good")
+    (call,) = (call for call in world.pending_calls if call.rpc == "Filter")
+    assert call.request.cycle.pod_class == _class_of(world, "other")
+
+
+def _class_of(world: World, name: str) -> int:
+    pod = world.frontend.scheduling.queue.contents.get(f"ns/{name}")
+    assert isinstance(pod, queued_pod.QueuedPodInfo)
+    return pod.record.class_id

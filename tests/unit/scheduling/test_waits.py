@@ -433,3 +433,15 @@ def test_a_pod_waits_for_no_plugin_that_went_while_permit_was_called() -> None:
         assert await wait() == status.SUCCESS
 
     virtual_time.run(main)
+
+
+def test_a_pod_waits_for_none_of_several_plugins_that_went() -> None:
+    async def main(_: Callable[[], float]) -> None:
+        waiting = waiting_pods.WaitingPods()
+        wait = waiting.begin_wait("u", "ns/web", {"A": 10.0, "B": 10.0, "C": 10.0})
+        waiting.forget_plugins(lambda plugin: plugin == "C")
+        assert [pod.plugins for pod in waiting.pods()] == [("C",)]
+        waiting.allow("u", "C")
+        assert await wait() == status.SUCCESS
+
+    virtual_time.run(main)

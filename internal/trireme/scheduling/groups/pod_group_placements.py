@@ -119,8 +119,7 @@ class PodGroupPlacements:
         self, request: PodGroupRequest, candidates: Sequence[GroupPlacement | None]
     ) -> GroupPlacement | None:
         """The placement with the nodes that members are nominated to; None: there is none, or more than one."""
-        names = {pod.record.nominated_node for pod in request.all_pods()} - {""}
-        slots = {self._cache.slot_of(name) for name in names}
+        slots = {self._cache.slot_of(pod.record.nominated_node) for pod in request.all_pods()}
         found = [each for each in candidates if each is not None and not slots.isdisjoint(each.slots)]
         return found[0] if len(found) == 1 else None
 
