@@ -51,10 +51,11 @@ class _Setup:
         cache: Any = SimpleNamespace(node_count=1)
         nominations: Any = SimpleNamespace(node_of=lambda uid: self.nominated.get(uid, ""))
         self.runs: list[tuple[str, int]] = []
+        self.stages: list[tuple[str, str]] = []
         observer: Any = SimpleNamespace(
             clock=lambda: 0.0,
             on_post_filter_run=lambda profile, result, pods, seconds: self.runs.append((profile, pods)),
-            on_volume_stage_ended=lambda *_: None,
+            on_volume_stage_ended=lambda stage, result: self.stages.append((stage, result.message)),
         )
         preemptions: Any = SimpleNamespace(execute=self._execute, evict_in_background=self._evict)
         self.extenders: Any = SimpleNamespace() if extended else None
@@ -213,6 +214,7 @@ async def test_an_error_of_a_plugin_on_a_node_runs_no_post_filter() -> None:
     assert await setup.post_filters.run(_KEY, _pods("a", "b"), FilterAnswer(columns=columns)) == []
     ((uids, failure),) = setup.failures
     assert (uids, failure.message, setup.asked) == (["a", "b"], "boom", [])
+    assert setup.stages == [("predicate", "boom")], "an error of volumes is counted by its stage"
 
 
 async def test_extenders_are_not_called_about_no_candidates() -> None:

@@ -558,10 +558,15 @@ def test_a_new_connection_to_the_plugin_is_called_from_then_on(world: World, sor
     assert (again.called_about(), sorter.called_about()) == ((["p"], []) if same else ([], ["p"]))
 
 
-@pytest.mark.parametrize("then", ["no plugin", "ignored"])
-def test_an_answer_that_comes_after_a_new_configuration_orders_nothing_any_more(
-    world: World, sorter: Sorter, then: str
+@pytest.mark.parametrize(
+    ("then", "levels"),
+    [("no plugin", []), ("ignored", [(9,)]), ("another plugin", [(7,), (9,)])],
+    ids=["no plugin", "ignored", "another plugin"],
+)
+def test_an_answer_that_comes_after_a_new_configuration_orders_the_pod_until_the_next_alone(
+    world: World, sorter: Sorter, then: str, levels: list[tuple[int, ...]]
 ) -> None:
+    """And not where there is no plugin any more, or where it left the pod to its priority."""
     world.set_available("filters", available=False)
     sorter.levels = {"p": 5}
     world.create("p", 1, 3)
@@ -572,10 +577,10 @@ def test_an_answer_that_comes_after_a_new_configuration_orders_nothing_any_more(
         await asyncio.sleep(0.5)
         return answers
 
-    sorter.sort_keys = slow  # type: ignore[method-assign]
+    sorter.sort_keys, sorter.levels = slow, {"p": 7}  # type: ignore[method-assign]
     sorter.ignores_failure, sorter.keyless = True, {"p"} if then == "ignored" else set()
     _configure(world, sorter, "v2")
-    if then == "ignored":
+    if then != "no plugin":
         again = Sorter()
         again.levels = {"p": 9}
         _configure(world, again, "v3")
@@ -583,14 +588,33 @@ def test_an_answer_that_comes_after_a_new_configuration_orders_nothing_any_more(
         _configure(world, None)
     world.loop.advance(0.4)
     before = _levels(world)
-    levels: list[Mapping[str, tuple[int, ...]]] = []
+    found: list[tuple[int, ...]] = []
     sort_anew = _executor(world).remote.sort_keys._sort_anew
 
     def note(key: str, uid: str) -> None:
         sort_anew(key, uid)
-        levels.append(_levels(world))
+        found.append(_levels(world)["p"])
 
     _executor(world).remote.sort_keys._sort_anew = note
     world.loop.advance(2.0)
     assert before == {"p": (-3,) if then == "no plugin" else (5,)}
-    assert levels == ([] if then == "no plugin" else [{"p": (9,)}])
+    assert found == levels
+
+
+def test_a_pod_that_waits_to_enter_the_queue_is_no_renewal_any_more(world: World, sorter: Sorter) -> None:
+    """It is called about until it may enter; two rows of calls would be made about it."""
+    world.set_available("filters", available=False)
+    world.create("huge", 1000)
+    sorter.failing = {"huge"}
+    _configure(world, sorter, "others")
+    sort_keys = _executor(world).remote.sort_keys
+    assert len(sort_keys.failed_renewals()) == 1
+    world.set_available("filters", available=True)
+    world.create("other", 1)
+    while world.pending_calls:
+        world.answer_all()
+    assert isinstance(_state(world, "huge"), states.Unschedulable)
+    world.loop.advance(400)
+    assert isinstance(_state(world, "huge"), states.PreEnqueuePending)
+    world.loop.advance(20)
+    assert sort_keys.failed_renewals() == {}

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.frontend_world import GUARD, World, one_node
 from tests.helpers.frontend_world_api import PROFILE
 from trireme.queueing import queued_pod
-from trireme.scheduling import batch_limit, scheduler, scheduler_settings, speculation
+from trireme.scheduling import batch_limit, ports, scheduler, scheduler_settings, speculation
 from trireme.wire import node_columns
 from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 from trireme_kube.client.informers.watch import EventKind
@@ -244,6 +244,7 @@ class Alone:
         self.filtered = filtered
         self.placed_for: list[int] = []
         self.missing: set[str] = set()
+        self.fault: Exception | None = None
         self.speculation = speculation.Speculation(
             cast(Any, self), cast(Any, self), batch_limit.BatchLimit(100), lambda: 7
         )
@@ -255,6 +256,8 @@ class Alone:
         return -1
 
     async def filter(self, *call: Any) -> FilterAnswer:
+        if self.fault is not None:
+            raise self.fault
         return self.filtered
 
     async def place(self, profile: str, class_id: int, count: int, *rest: Any) -> PlaceAnswer:
@@ -335,3 +338,12 @@ def _class_of(world: World, name: str) -> int:
     pod = world.frontend.scheduling.queue.contents.get(f"ns/{name}")
     assert isinstance(pod, queued_pod.QueuedPodInfo)
     return pod.record.class_id
+
+
+@pytest.mark.parametrize("fault", [ports.PhaseFault("odd"), ports.PhaseUnavailable("nobody")])
+async def test_where_a_phase_does_not_answer_no_place_is_known(fault: Exception) -> None:
+    """The places found earlier are void too, as the next pods of the class took some of them."""
+    alone = Alone(FITS)
+    assert await alone.after(("a", False)) is not None
+    alone.fault = fault
+    assert await alone.after(("b", False)) is None
