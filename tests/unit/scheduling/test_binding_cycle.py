@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from trireme.extenders import reported_bound
 from trireme.framework import cluster_event, status
 from trireme.queueing import event_audience
 from trireme.scheduling import pre_binding
-from trireme.v1 import bind_pb2, filter_pb2, meta_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, meta_pb2, snapshot_pb2, status_pb2
 
 _VOLUMES = "VolumeBinding"
 _WAIT = bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=_VOLUMES, messages=["w"]))
@@ -629,3 +630,12 @@ def test_the_removal_of_a_pod_that_is_not_bound_wakes_those_that_it_may_have_kep
         world.loop.settle()
     found = audiences[0]
     assert (found.lacking_room, found.exclude_uid) == (lacking_room, uid if is_excluded else "")
+
+
+def test_pods_that_were_all_deleted_have_no_fields_for_remote_plugins(world: World) -> None:
+    """Nothing is known of their class any more; their binding ends by itself."""
+    scheduling = world.frontend.scheduling
+    scheduling.roles.remote.add(_PROFILE)
+    cycle = cycle_pb2.Cycle(profile=_PROFILE)
+    pods: Any = [SimpleNamespace(pod=SimpleNamespace(uid=uid)) for uid in ("gone", "gone-too")]
+    assert scheduling.binding._cycle_with_pod_for_remote_plugins(cycle, pods) is cycle

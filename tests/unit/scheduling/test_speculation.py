@@ -347,3 +347,11 @@ async def test_where_a_phase_does_not_answer_no_place_is_known(fault: Exception)
     assert await alone.after(("a", False)) is not None
     alone.fault = fault
     assert await alone.after(("b", False)) is None
+
+
+async def test_places_that_are_forgotten_are_given_to_no_pod() -> None:
+    """Another configuration is in force."""
+    alone = Alone(FITS)
+    assert await alone.after(("a", False)) is not None
+    alone.speculation.forget()
+    assert alone.speculation.placement((PROFILE, 1), 1) is None
