@@ -110,7 +110,7 @@ def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
         completed,
         app.Clients(unused, unused, {}),
         {},
-        scheduler_metrics.of_configuration(completed, world.loop.time),
+        scheduler_metrics.of_configuration(completed, world.measuring_clock),
         rejected=lambda: world.rejected,
         clocks=ports.Clocks(world.now, world.loop.time, world.wall),
         connect=connect,
@@ -179,6 +179,10 @@ class World:
     def frontend_state(self) -> FrontendState:
         """What reports about the frontend read."""
         return frontend_state.state_of_app(self.frontend, local_phases.LocalPhases({}, {}))
+
+    def measuring_clock(self) -> float:
+        """The clock of metrics. It does not begin at zero, where a time of it could pass for a duration."""
+        return 1000.0 + self.loop.time()
 
     def now(self) -> float:
         """The steady clock. Units: Unix seconds."""

@@ -1,4 +1,4 @@
-"""Calling the filter and score services without a network: a context that remembers how a call ended, and a stream."""
+"""Calling the services of phases without a network: a context that remembers how a call ended, and a stream."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, NoReturn
@@ -23,7 +23,7 @@ class Aborted(Exception):
 class _Context:
     """What the services use of a call's context."""
 
-    def __init__(self, seconds: float, peer: str, certificate: str) -> None:
+    def __init__(self, seconds: float | None, peer: str, certificate: str) -> None:
         self._seconds = seconds
         self._peer = peer
         self._certificate = certificate
@@ -40,12 +40,15 @@ class _Context:
     async def write(self, message: Any) -> None:
         """An acknowledgement, which nobody waits for here."""
 
-    def time_remaining(self) -> float:
+    def time_remaining(self) -> float | None:
         return self._seconds
 
 
-def context(seconds: float = 0.1, *, peer: str = "unix:test", certificate: str = "") -> Any:
-    """The context of one call, which has so much time left; `certificate` is the caller's name in it."""
+def context(seconds: float | None = 0.1, *, peer: str = "unix:test", certificate: str = "") -> Any:
+    """The context of one call, which has so much time left (None: no deadline).
+
+    `certificate` is the caller's name in it.
+    """
     return _Context(seconds, peer, certificate)
 
 

@@ -54,6 +54,10 @@ class Cluster:
 
     #: Whether the messages of conditions are JSON.
     json_conditions = False
+    #: Whether groups may have claims.
+    group_claims = True
+    #: The plugins at PlacementScore.
+    scorers: Sequence[scheduler_configuration.Plugin] = (scheduler_configuration.Plugin("PodGroupPodsCount", 1),)
 
     def __init__(
         self,
@@ -126,10 +130,11 @@ class Cluster:
         self.totals: list[int] = []
         self.score_status = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
         self.scored: list[tuple[list[int], int]] = []
+        self.scored_by: list[tuple[str, int]] = []
         enabled = {
             "TopologyAwareWorkloadScheduling": topology,
             "SchedulerAsyncPreemption": asynchronous,
-            "DRAWorkloadResourceClaims": True,
+            "DRAWorkloadResourceClaims": self.group_claims,
         }
         self.remote_feasible = remote_feasible
         self._make_cycle(post_filters, gates.FeatureGates(values=enabled), generators)
@@ -163,7 +168,7 @@ class Cluster:
             placement_feasible={PROFILE: ("GangScheduling", *self.remote_feasible)},
             ranking={PROFILE},
             placement_generators={PROFILE: {"TopologyPlacementGenerator": placement_generate.make(), **generators}},
-            placement_scorers={PROFILE: (scheduler_configuration.Plugin("PodGroupPodsCount", 1),)},
+            placement_scorers={PROFILE: tuple(self.scorers)},
             group_post_filters={PROFILE: tuple(post_filters)},
         )
         groups = pod_group_assembly.PodGroupAssembly(
@@ -286,6 +291,7 @@ class Cluster:
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
         self.scored = [(list(each.slots), len(each.pod_classes)) for each in request.placements]
+        self.scored_by = [(each.plugin, each.weight) for each in request.plugins]
         return score_phase_pb2.ScorePodGroupPlacementsResponse(status=self.score_status, totals=self.totals)
 
     async def reserve(

@@ -279,7 +279,7 @@ class ActionExecutor:
                 raise bind_phase_plugin.TenureOver(tenure.ended_because)
             work.until = self._clock() + ROUND_SECONDS
 
-        execute = bind_plugins.action_call(action.WhichOneof("action") or "")
+        execute = bind_plugins.action_call(action.WhichOneof("action"))
         if execute is None:
             return status.error("", "action: not set")
         try:

@@ -236,8 +236,7 @@ class BindingWriter:
             else:
                 step = attempt.on_posting_ended(f"not bound: {job.ended_because}", self._clock())
             while not isinstance(step, BindOutcome):
-                if step.after:
-                    await asyncio.sleep(step.after)
+                await asyncio.sleep(step.after)
                 if isinstance(step, ReadStep):
                     step = await self._read_pod_back(job, attempt)
                 elif job.active:

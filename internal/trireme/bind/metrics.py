@@ -6,7 +6,7 @@ Also change: internal/trireme/phases/phase_metrics.py (metrics of both).
 Also change: docs/runbooks/README.md.
 Also change: deploy/chart/files/rules.yaml, docs/metrics_remarks.yaml (alerts, remarks).
 
-Tests: tests/contract/test_replica_metrics.py.
+Tests: tests/unit/bind/test_metrics.py.
 """
 
 from collections.abc import Iterable, Mapping

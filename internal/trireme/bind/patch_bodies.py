@@ -33,8 +33,7 @@ def condition_patch(wanted: bind_pb2.SetCondition, now: str) -> dict[str, Any]:
         if condition.HasField("last_transition_time")
         else now,
     )
-    if patch is None:
-        raise AssertionError("a condition that the pod is not known to have is a change")
+    assert patch is not None, "a condition that the pod is not known to have is a change"
     if wanted.HasField("nominated_node_name"):
         patch["status"]["nominatedNodeName"] = wanted.nominated_node_name or None
     return patch
@@ -78,8 +77,7 @@ def disruption_patch_of_unread_pod(uid: str, evict: bind_pb2.Evict, now: str) ->
         pod_conditions.DISRUPTION_TARGET, "True", pod_conditions.PREEMPTED, evict.message, evict.observed_generation
     )
     patch = status_patch.pod_status_patch((), marked, now)
-    if patch is None:
-        raise AssertionError("a condition that the pod is not known to have is a change")
+    assert patch is not None, "a condition that the pod is not known to have is a change"
     # A pod on a node has PodScheduled, a kubelet writes it last, and what is new comes after it.
     patch["status"]["$setElementOrder/conditions"] = [
         {"type": pod_conditions.POD_SCHEDULED},

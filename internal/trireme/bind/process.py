@@ -5,7 +5,7 @@ It puts the pieces together and decides nothing. Clock, wall clock and randomnes
 Also change: internal/trireme/filter/process.py, internal/trireme/score/process.py,
 internal/trireme/insight/process.py (filter and score are alike here).
 
-Tests: tests/contract/test_bind_service.py.
+Tests: tests/unit/bind/test_process.py, tests/contract/test_bind_service.py.
 """
 
 import asyncio

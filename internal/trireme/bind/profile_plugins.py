@@ -227,8 +227,7 @@ async def bind(
             return
     message = "no Bind plugin of the profile binds this pod"
     refused = to_message(status.error("", message, reasons=(status.Reason("noBindPlugin"),)))
-    if left:
-        yield [bind_pb2.BindResult(index=index, status=refused) for index in left]
+    yield [bind_pb2.BindResult(index=index, status=refused) for index in left]
 
 
 def _renumbered_without_skipped(
@@ -283,9 +282,9 @@ def _wait_result(pod: str, waits: Sequence[bind_pb2.PermitWait]) -> bind_pb2.Per
 
 def _bounded_permit_timeout(timeout: duration_pb2.Duration) -> duration_pb2.Duration:
     """The time-out that a plugin set, from 0 to the longest that Permit may wait."""
-    if 0 <= timeout.seconds < MAX_PERMIT_SECONDS:
-        return timeout
-    return duration_pb2.Duration(seconds=0 if timeout.seconds < 0 else MAX_PERMIT_SECONDS)
+    if timeout.seconds < 0:
+        return duration_pb2.Duration()
+    return timeout if timeout.seconds < MAX_PERMIT_SECONDS else duration_pb2.Duration(seconds=MAX_PERMIT_SECONDS)
 
 
 def _with_states_of_all_plugins(

@@ -7,7 +7,7 @@ the pods without a result are read back: one that is bound is a success, whateve
 Also change: protos/trireme/v1/bind.proto (the messages).
 Also change: internal/trireme/plugin_verification/sample_requests.py (the requests that a plugin gets).
 
-Tests: tests/contract/test_bind_remote.py.
+Tests: tests/unit/bind/test_remote_bind_plugins.py, tests/contract/test_bind_remote.py.
 """
 
 import asyncio

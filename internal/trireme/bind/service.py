@@ -8,7 +8,8 @@ Also change: docs/protocol.md.
 Also change: protos/trireme/v1/bind_phase.proto (the messages).
 Also change: protos/trireme/v1/plugin.proto (the service).
 
-Tests: tests/contract/test_bind_service.py, tests/contract/test_bind_large_calls.py.
+Tests: tests/unit/bind/test_service.py, tests/contract/test_bind_service.py,
+tests/contract/test_bind_large_calls.py.
 """
 
 import logging
@@ -333,11 +334,10 @@ async def _check_items(items: Iterable[bind_pb2.BindItem], context: Context) -> 
 
 async def _check_state(state: bytes, field: str, context: Context) -> None:
     """End the call with INVALID_ARGUMENT if the state, which may be empty, is not one of plugins."""
-    if state:
-        try:
-            bind_phase_pb2.PluginStates.FromString(state)
-        except DecodeError:
-            await _abort_invalid_argument(context, f"{field}: not the state of plugins")
+    try:
+        bind_phase_pb2.PluginStates.FromString(state)
+    except DecodeError:
+        await _abort_invalid_argument(context, f"{field}: not the state of plugins")
 
 
 async def _check_action(index: int, action: bind_pb2.Action, context: Context) -> None:

@@ -2,7 +2,7 @@
 
 It generates the placements of a group of pods, decides whether the group may still fit in one, and ranks them.
 
-Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/evaluation/test_pod_group_placements.py.
+Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/scheduling/test_pod_group_placements.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

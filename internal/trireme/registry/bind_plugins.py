@@ -58,6 +58,6 @@ def unreserve_call(name: str) -> UnreserveCall | None:
     return _UNRESERVE.get(name)
 
 
-def action_call(kind: str) -> ActionCall | None:
-    """The function that executes actions of a kind of trireme.v1.Action; None: they are no plugin's."""
-    return _ACTIONS.get(kind)
+def action_call(kind: str | None) -> ActionCall | None:
+    """The function that executes actions of a kind of trireme.v1.Action (None: not set); None: they are no plugin's."""
+    return None if kind is None else _ACTIONS.get(kind)

@@ -263,8 +263,9 @@ class _Assembly(Generic[QueueCallerT]):
 
     def _make_group_cycle(self) -> Callable[[queued_group.PodGroupBatch], Awaitable[None]] | None:
         """Make what runs the cycle of a pod group; None: there are no groups."""
-        if self._groups is None or self._queue.groups is None:
+        if self._groups is None:
             return None
+        assert self._queue.groups is not None  # it was made with their settings
         return self._groups.make_cycle(
             cache=self._cache,
             queue=self._queue,

@@ -8,7 +8,7 @@ bound.
 Source: pkg/scheduler/schedule_one.go (bindingCycle).
 
 Tests: tests/unit/scheduling/test_binding_cycle.py, tests/unit/scheduling/test_attempt_metrics.py,
-tests/unit/frontend/test_room_for_bindings.py, tests/unit/frontend/test_never_lost.py.
+tests/unit/scheduling/test_room_for_bindings.py, tests/unit/scheduling/test_never_lost.py.
 """
 
 import asyncio

@@ -158,7 +158,8 @@ class ObjectEventHandlers:
         event = cluster_event.event(cluster_event.Resource.RESOURCE_SLICE, ActionType.UPDATE)
         for key in sorted(self._cache.object_keys("resource_slice")):
             found = self._cache.get_object("resource_slice", *key)
-            if found is not None and _may_select_devices_of(selector, found.resource_slice):
+            assert found is not None  # its key is that of an object
+            if _may_select_devices_of(selector, found.resource_slice):
                 self._notifier.notify_of_event(event, found.resource_slice, found.resource_slice)
 
 

@@ -1,6 +1,6 @@
 """Removes a scheduler's state of a pod that is no longer pending: it was deleted, or has a node.
 
-Tests: tests/unit/frontend/test_never_lost.py, tests/unit/scheduling/test_nothing_is_kept.py,
+Tests: tests/unit/scheduling/test_never_lost.py, tests/unit/scheduling/test_nothing_is_kept.py,
 tests/unit/scheduling/test_preemption_executor.py, tests/unit/scheduling/test_batches_in_turn.py.
 """
 

@@ -2,7 +2,7 @@
 
 Pods of a class that are bound while a call is under way share the next one.
 
-Tests: tests/unit/scheduling/test_binding_cycle.py.
+Tests: tests/unit/scheduling/test_post_binding.py, tests/unit/scheduling/test_binding_cycle.py.
 """
 
 import logging

@@ -5,7 +5,8 @@ Pods of the class that preempted last most likely fit nowhere either: for these 
 
 Source: pkg/scheduler/schedule_one.go schedulingCycle, pkg/scheduler/framework/preemption.
 
-Tests: tests/unit/scheduling/test_preemptors_together.py, tests/unit/scheduling/test_post_filter_failures.py.
+Tests: tests/unit/scheduling/test_post_filtering.py, tests/unit/scheduling/test_preemptors_together.py,
+tests/unit/scheduling/test_post_filter_failures.py.
 """
 
 import dataclasses

@@ -4,7 +4,7 @@ It also flushes the queue when back-offs end and when pods have waited for too l
 that come next.
 
 Tests: tests/unit/scheduling/test_scheduler.py, tests/unit/scheduling/test_speculation.py,
-tests/unit/scheduling/test_batches_in_turn.py, tests/unit/frontend/test_room_for_bindings.py.
+tests/unit/scheduling/test_batches_in_turn.py, tests/unit/scheduling/test_room_for_bindings.py.
 """
 
 import asyncio

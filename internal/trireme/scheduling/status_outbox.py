@@ -68,7 +68,7 @@ class StatusOutbox:
             self._waiting[uid] = _UnsentAction(action, (uid not in self._written, -priority, next(self._turns)))
             self._queue_unless_under_way(uid)
         else:
-            if _has_nomination(before.action) and action.HasField("set_condition") and not _has_nomination(action):
+            if _has_nomination(before.action) and not _has_nomination(action):
                 action.set_condition.nominated_node_name = before.action.set_condition.nominated_node_name
             before.action = action
         self._ready.set()

@@ -151,19 +151,22 @@ async def test_an_eviction_in_doubt_is_left_to_the_next_leader() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "sent", "text"),
+    ("outcomes", "sent", "text", "reason"),
     [
-        ([Uncertain("late"), THERE], 2, ""),
-        ([Uncertain("late")], action_executor.ROUNDS, "late"),
-        ([Conflict("changed"), THERE], 1, "changed"),
-        ([Refused("no", 403)], 1, "no"),
-        ([Gone("404")], 1, "404"),
+        ([Uncertain("late"), THERE], 2, "", ""),
+        ([Uncertain("late")], action_executor.ROUNDS, "late", "unanswered"),
+        ([Conflict("changed"), THERE], 1, "changed", "conflict"),
+        ([Refused("no", 403)], 1, "no", "refused"),
+        ([Gone("404")], 1, "404", "objectNotFound"),
     ],
 )
 @on_virtual_time
-async def test_a_patch_is_sent_again_while_it_is_in_doubt(outcomes: list[Outcome], sent: int, text: str) -> None:
+async def test_a_patch_is_sent_again_while_it_is_in_doubt(
+    outcomes: list[Outcome], sent: int, text: str, reason: str
+) -> None:
     bench = Bench(patch=list(outcomes))
-    assert texts(await bench.apply(nominate("a"))) == [text]
+    (outcome,) = await bench.apply(nominate("a"))
+    assert (outcome.message, "".join(each.code for each in outcome.reasons)) == (text, reason)
     assert bench.writer.log == ["patch a"] * sent
 
 
@@ -191,6 +194,9 @@ async def test_a_condition_of_a_group_of_groups_goes_to_the_version_that_is_serv
         group = about("g", set_group_condition=bind_pb2.SetGroupCondition(composite=True))
         assert texts(await bench.apply(group)) == [text]
         assert bench.writer.log == sent
+    bench = Bench(patch=[Gone("404"), Gone("404"), THERE])
+    assert texts([*await bench.apply(group), *await bench.apply(group)]) == ["404", ""]
+    assert bench.writer.log == [new, old, new], "neither version has shown the group"
     bench = Bench(patch=[Gone("404"), THERE, THERE, Gone("404"), THERE, THERE])
     for _ in range(4):
         assert texts(await bench.apply(group)) == [""]

@@ -51,6 +51,7 @@ def test_a_certain_refusal_is_final(outcome: api_writes.Outcome, message: str, r
     step = attempt().on_post(outcome, 0.0)
     assert is_not_bound(step)
     assert (step.message, step.reasons[0].code) == (message, reason)
+    assert step.reasons[0].parameters == ((("status", "403"),) if reason == "refused" else ())
 
 
 def test_a_success_is_final() -> None:
@@ -282,3 +283,12 @@ def test_a_joining_call_that_tells_of_another_replicas_post_brings_its_doubt_alo
     one = attempt()
     one.note_post_by_other_replica()
     assert one.on_post(api_writes.Refused("forbidden", 403), 0.0) == ReadStep(0.0)
+
+
+def test_waits_are_longer_by_up_to_their_length() -> None:
+    """Pods that failed together would all be tried again at the same moment."""
+    machine = BindingRetries(TARGET, lambda: 0.5)
+    machine.on_post(api_writes.Uncertain("late"), 0.0)
+    failed = machine.on_read(api_writes.Uncertain("late"), 0.0, True)
+    assert failed == ReadStep(pytest.approx(0.1 * 1.5))
+    assert machine.on_read(api_writes.Unbound("no node"), 0.0, True) == PostStep(pytest.approx(WAITS_SECONDS[0] * 1.5))

@@ -11,7 +11,7 @@ from tests.helpers import virtual_time
 from tests.helpers.held_entries import held_entries
 from trireme.bind.binding_retries import BOUND, POST_DEADLINE_SECONDS, READ_BACK, SETTLE_SECONDS, WAITS_SECONDS
 from trireme.bind.binding_writer import BindingWriter
-from trireme.bind.call_results import WAITING_LIMIT, BusyError
+from trireme.bind.call_results import LINGER_SECONDS, WAITING_LIMIT, BusyError, CallResults
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.framework import status
 from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget
@@ -160,7 +160,8 @@ def test_another_node_is_refused_while_a_binding_is_under_way() -> None:
     async def main(setup: _Setup) -> None:
         first, second = await asyncio.gather(setup.bind([target("u1")]), setup.bind([target("u1", "node-b")]))
         assert first == [BOUND]
-        assert reason(second[0]) == "alreadyBinding"
+        assert isinstance(second[0], status.Status)
+        assert second[0].reasons == (status.Reason.of("alreadyBinding", {"node": "node-a"}),)
         assert setup.pods.posts == [("u1", "node-a")]
 
     run(main)
@@ -207,6 +208,8 @@ def test_nothing_begins_after_the_lease_ran_out() -> None:
         outcomes = await setup.bind([target(f"u{number}") for number in range(3)], setup.tenure(0.015))
         assert outcomes[:2] == [BOUND, BOUND]
         assert reason(outcomes[2]) == "notBegun"
+        assert isinstance(outcomes[2], status.Status)
+        assert outcomes[2].message == "not bound: the leader's lease ran out"
         assert setup.pods.deadlines == [pytest.approx(0.015), pytest.approx(0.005)]
 
     run(main, concurrency=1)
@@ -345,13 +348,15 @@ def test_each_outcome_is_counted_once() -> None:
         setup.pods.answers = {
             "refused": [api_writes.Refused("no", 403)],
             "lost": [api_writes.Uncertain("late")],
+            "elsewhere": [api_writes.Conflict("assigned")],
         }
-        setup.pods.readings = {"lost": [api_writes.Written({})]}
-        names = ("good", "refused", "lost")
+        setup.pods.readings = {"lost": [api_writes.Written({})], "elsewhere": [api_writes.Conflict("assigned")]}
+        names = ("good", "refused", "lost", "elsewhere")
         await setup.bind([target(name) for name in names])
         statistics = setup.binder.statistics()
-        assert (statistics.bound, statistics.failed, statistics.unknown) == (2, 1, 0)
-        assert (statistics.posts, statistics.read_back, statistics.joined) == (3, 1, 0)
+        assert (statistics.bound, statistics.failed, statistics.unknown) == (2, 2, 0)
+        assert (statistics.posts, statistics.read_back, statistics.joined) == (4, 1, 0)
+        assert statistics.conflicts == 1
         assert (statistics.in_flight, statistics.waiting) == (0, 0)
 
     run(main)
@@ -431,5 +436,152 @@ def test_closing_waits_for_bindings_and_then_interrupts_them() -> None:
         patience = await setup.in_flight.until_drained(Leader("", 8), 0.0)
         assert patience == pytest.approx(POST_DEADLINE_SECONDS + SETTLE_SECONDS - 1.0)
         setup.pods.seconds = 0.01
+
+    run(main)
+
+
+def test_a_binding_that_one_of_two_callers_still_waits_for_is_begun() -> None:
+    async def main(setup: _Setup) -> None:
+        before = asyncio.create_task(setup.bind([target("u0")]))
+        first, second = (asyncio.create_task(setup.bind([target("u1")])) for _ in range(2))
+        await asyncio.sleep(0.001)
+        first.cancel()
+        assert await before == await second == [BOUND]
+
+    run(main, concurrency=1)
+
+
+def test_nothing_is_sent_for_a_binding_that_nobody_waits_for() -> None:
+    """Also not to find out what became of it: a call that is repeated does."""
+
+    async def main(setup: _Setup) -> None:
+        setup.pods.readings["u1"] = [api_writes.Written({})]
+        before = asyncio.create_task(setup.bind([target("u0")]))
+        gone = asyncio.create_task(setup.bind([dataclasses.replace(target("u1"), outcome_unknown=True)]))
+        await asyncio.sleep(0.001)
+        gone.cancel()
+        await before
+        await setup.bind([target("u2")])
+        assert setup.pods.posts == [("u0", "node-a"), ("u2", "node-a")]
+        assert len(setup.pods.readings["u1"]) == 1
+
+    run(main, concurrency=1)
+
+
+def test_a_call_that_joins_without_a_doubt_brings_none() -> None:
+    """A refusal is the outcome of both, and the pod is not read."""
+
+    async def main(setup: _Setup) -> None:
+        setup.pods.seconds = 1.0
+        setup.pods.answers["u1"] = [api_writes.Refused("not now", 403)]
+        first = asyncio.create_task(setup.bind([target("u1")]))
+        await asyncio.sleep(0.5)
+        outcomes = [*await setup.bind([target("u1")]), *await first]
+        assert [reason(outcome) for outcome in outcomes] == ["refused", "refused"]
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(300.0, 60.0), (1.0, 60.0)], ids=["of the deposed leader longer", "of its successor longer"]
+)
+@pytest.mark.parametrize("joins", ["the successor", "the deposed leader"])
+def test_a_binding_begins_in_the_tenure_that_is_not_over(old: float, new: float, joins: str) -> None:
+    """Whichever call came first, and however long the Lease of the deposed leader seems to be valid."""
+
+    async def main(setup: _Setup) -> None:
+        deposed = setup.tenure(old)
+        before = asyncio.create_task(setup.bind([target("u0")]))
+        await asyncio.sleep(0)
+        setup.guard.admit(8)
+        tenures = [setup.tenure(new), deposed]
+        if joins == "the successor":
+            tenures.reverse()
+        calls = [asyncio.create_task(setup.bind([target("u1")], tenure)) for tenure in tenures]
+        await before
+        assert [await call for call in calls] == [[BOUND], [BOUND]]
+
+    run(main, concurrency=1)
+
+
+def test_the_first_result_waits_a_moment_for_others_and_the_last_for_none() -> None:
+    """A message on a stream costs as much as a binding."""
+
+    async def main(clock: Clock) -> None:
+        started = clock()
+        results: CallResults[str] = CallResults()
+
+        async def put() -> None:
+            for index, seconds in enumerate((0.0, 0.5 * LINGER_SECONDS, LINGER_SECONDS)):
+                await asyncio.sleep(seconds)
+                results.put(index, "")
+
+        putting = asyncio.create_task(put())
+        batches = [([index for index, _ in batch], clock() - started) async for batch in results.batches(3)]
+        assert [indexes for indexes, _ in batches] == [[0, 1], [2]]
+        assert [at for _, at in batches] == pytest.approx([LINGER_SECONDS, 1.5 * LINGER_SECONDS])
+        await putting
+
+    virtual_time.run(main)
+
+
+def test_a_call_that_joins_takes_no_time_from_the_one_before() -> None:
+    """Its own right to write ends before the binding's turn comes."""
+
+    async def main(setup: _Setup) -> None:
+        before = asyncio.create_task(setup.bind([target("u0")]))
+        first = asyncio.create_task(setup.bind([target("u1")]))
+        await asyncio.sleep(0.001)
+        assert await setup.bind([target("u1")], setup.tenure(0.005)) == [BOUND]
+        assert await before == await first == [BOUND]
+
+    run(main, concurrency=1)
+
+
+def test_a_call_that_joins_prolongs_the_time_in_which_the_binding_may_begin() -> None:
+    async def main(setup: _Setup) -> None:
+        before = asyncio.create_task(setup.bind([target("u0")]))
+        first = asyncio.create_task(setup.bind([target("u1")], setup.tenure(0.005)))
+        await asyncio.sleep(0.001)
+        assert await setup.bind([target("u1")]) == [BOUND]
+        assert await before == await first == [BOUND]
+
+    run(main, concurrency=1)
+
+
+def test_a_pod_that_was_read_unbound_is_not_posted_again_once_the_lease_ran_out() -> None:
+    """It may be bound yet by the POST that was not answered: it is read until that can have no effect."""
+
+    async def main(setup: _Setup) -> None:
+        setup.pods.answers["u1"] = [api_writes.Uncertain("late")]
+        setup.pods.readings["u1"] = [api_writes.Unbound("no node")] * 3
+        (outcome,) = await setup.bind([target("u1")], setup.tenure(0.05))
+        assert reason(outcome) == "unanswered"
+        assert len(setup.pods.posts) == 1
+        assert setup.pods.readings["u1"] == []
+
+    run(main)
+
+
+def test_bindings_under_way_and_those_that_wait_for_a_turn_are_counted_apart() -> None:
+    async def main(setup: _Setup) -> None:
+        call = asyncio.create_task(setup.bind([target(name) for name in "abc"]))
+        await asyncio.sleep(0.005)
+        statistics = setup.binder.statistics()
+        assert (statistics.in_flight, statistics.waiting) == (1, 2)
+        await call
+
+    run(main, concurrency=1)
+
+
+def test_a_pod_that_was_read_unbound_is_not_posted_again_for_a_caller_that_has_gone() -> None:
+    async def main(setup: _Setup) -> None:
+        setup.pods.answers["u1"] = [api_writes.Uncertain("late")]
+        setup.pods.readings["u1"] = [api_writes.Unbound("no node")] * 3
+        caller = asyncio.create_task(setup.bind([target("u1")]))
+        await asyncio.sleep(0.005)
+        caller.cancel()
+        await asyncio.sleep(60.0)
+        assert len(setup.pods.posts) == 1
 
     run(main)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trireme.bind import flags, process
+from trireme.bind import flags, process, write_turns
 from trireme.config import leader_election, scheduler_configuration
 from trireme.rpc.listen_flags import ListenError
 
@@ -18,6 +18,7 @@ from trireme.rpc.listen_flags import ListenError
         pytest.param(["--kube-api-burst", "0"], "--kube-api-burst", id="burst"),
         pytest.param(["--leader-elect=maybe"], "--leader-elect", id="boolean"),
         pytest.param(["--leader-elect-resource-name="], "--leader-elect-resource-name", id="no-lease"),
+        pytest.param(["--leader-elect-resource-namespace="], "--leader-elect-resource-namespace", id="no-namespace"),
         pytest.param(["--metrics-listen", "unix:/x"], "--metrics-listen", id="metrics-socket"),
         pytest.param(["--metrics-listen", "9000"], "--metrics-listen", id="metrics-port-alone"),
         pytest.param(["--exit-with-parent", "me"], "--exit-with-parent", id="parent"),
@@ -66,3 +67,17 @@ def test_bind_reads_the_lease_that_the_frontend_acquires(elects: bool) -> None:
     )
     lease = flags.parse(["--listen", "127.0.0.1:0", *leader_election.bind_flags(election)]).lease
     assert lease == (("ns", "mine") if elects else None)
+
+
+def test_without_leader_election_no_lease_need_be_named() -> None:
+    arguments = ["--leader-elect=false", "--leader-elect-resource-name=", "--leader-elect-resource-namespace="]
+    assert flags.parse(arguments).lease is None
+
+
+def test_each_kind_of_write_has_connections_for_all_that_are_under_way() -> None:
+    """Bindings, PreBind and actions: a write that waits for a connection would pass its deadline."""
+    assert flags.parse([]).connection.max_connections == 3 * write_turns.CONCURRENCY
+
+
+def test_metrics_are_served_at_a_host_and_port() -> None:
+    assert flags.parse(["--metrics-listen=127.0.0.1:9000"]).metrics_listen == "127.0.0.1:9000"

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.helpers import virtual_time
-from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeaseReader
-from trireme.bind.work_in_flight import WorkInFlight
+from tests.helpers.held_entries import held_entries
+from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeadershipStatistics, LeaseReader
+from trireme.bind.work_in_flight import CANCEL_SECONDS, WorkInFlight, end_tasks
 from trireme.rpc.fencing import EpochGuard, Leader, Refusal, RefusalReason
 from trireme_kube.client.leaderelection.election import LeaseRecord
 from trireme_kube.client.leaderelection.lease import EpochClaim
@@ -421,3 +422,105 @@ def test_a_reading_is_trusted_until_its_time_and_no_longer(seconds: float, readi
         assert waited == pytest.approx(0.0 if readings == 1 else 1.0)
 
     run(main)
+
+
+def test_what_was_read_for_one_caller_admits_no_other() -> None:
+    """Two calls at once, of whom the Lease shows the first as its holder."""
+
+    async def main(setup: _Setup) -> None:
+        holder = asyncio.create_task(setup.leadership.admit(A, 10.0))
+        await asyncio.sleep(0)
+        assert await setup.refused(B) is RefusalReason.NOT_HOLDER
+        assert (await holder).active
+        assert setup.readings == 2
+
+    run(main)
+
+
+def test_a_call_that_waited_while_its_successor_was_admitted_is_refused_without_a_reading() -> None:
+    async def main(setup: _Setup) -> None:
+        setup.found = lease(B.holder, version=250)
+        successor = asyncio.create_task(setup.leadership.admit(B, 10.0))
+        await asyncio.sleep(0)
+        assert await setup.refused(A) is RefusalReason.STALE_EPOCH
+        assert (await successor).active
+        assert setup.readings == 1
+
+    run(main)
+
+
+def test_nothing_is_kept_of_who_has_waited_for_older_work() -> None:
+    async def main(clock: Callable[[], float]) -> None:
+        in_flight = WorkInFlight(clock)
+        await in_flight.until_drained(Leader("", 2), 1.0)
+        with in_flight.track(Leader("", 1), clock() + 1.0):
+            waits = asyncio.create_task(in_flight.until_drained(Leader("", 2), 100.0))
+            await asyncio.sleep(1.0)
+            waits.cancel()
+            await asyncio.wait((waits,))
+        assert not +held_entries(in_flight)
+
+    virtual_time.run(main)
+
+
+def test_work_that_is_cancelled_at_the_end_is_awaited_for_a_moment() -> None:
+    """What it undoes when it is cancelled is done, but none holds up the end for long."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        ended: list[float] = []
+
+        async def undo_in(seconds: float) -> None:
+            try:
+                await asyncio.sleep(1000.0)
+            finally:
+                await asyncio.sleep(seconds)
+                ended.append(seconds)
+
+        tasks = {asyncio.create_task(undo_in(seconds)) for seconds in (0.5, CANCEL_SECONDS + 1.0)}
+        started = clock()
+        await end_tasks(tasks, 3.0)
+        assert (ended, clock() - started) == ([0.5], pytest.approx(3.0 + CANCEL_SECONDS))
+        await asyncio.wait(tasks)
+
+    virtual_time.run(main)
+
+
+def test_what_is_learned_of_leaders_is_counted() -> None:
+    async def main(setup: _Setup) -> None:
+        assert setup.leadership.statistics() == LeadershipStatistics(epoch=0, readings=0, refused=0)
+        setup.found = lease(B.holder, version=250)
+        await setup.leadership.admit(B, 10.0)
+        await setup.refused(A)
+        assert setup.leadership.statistics() == LeadershipStatistics(epoch=200, readings=1, refused=1)
+
+    run(main)
+
+
+def test_a_later_call_of_the_leader_prolongs_the_right_of_its_earlier_work() -> None:
+    """Work that waits for the rate limit may begin as long as its leader calls."""
+
+    async def main(setup: _Setup) -> None:
+        first = await setup.leadership.admit(A, 2.0)
+        ends = first.valid_until
+        await asyncio.sleep(1.0)
+        await setup.leadership.admit(A, 2.0)
+        assert first.valid_until == pytest.approx(ends + 1.0, abs=0.02)
+        await asyncio.sleep(1.5)
+        assert first.active
+
+    run(main)
+
+
+def test_work_that_was_broken_off_is_forgotten_by_what_comes_after_it() -> None:
+    """Each call that a new leader does not wait for would stay listed."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        in_flight = WorkInFlight(clock)
+        for _ in range(5):
+            with pytest.raises(ValueError, match="broken"), in_flight.track(Leader("", 1), clock() + 1.0):
+                raise ValueError("broken")
+        await asyncio.sleep(2.0)
+        with in_flight.track(Leader("", 1), clock() + 1.0):
+            assert held_entries(in_flight)["WorkInFlight._works"] == 1
+
+    virtual_time.run(main)

@@ -57,6 +57,11 @@ def test_the_patch_of_a_condition(nominated: str | None, extra: dict[str, Any]) 
     }
 
 
+@pytest.mark.parametrize(("node", "written"), [("node-c", "node-c"), ("", None)])
+def test_the_patch_of_a_nomination(node: str, written: str | None) -> None:
+    assert patch_bodies.nomination_patch(node) == {"status": {"nominatedNodeName": written}}
+
+
 def test_a_condition_without_a_time_gets_the_present() -> None:
     """The API server refuses a condition without one."""
     wanted = unschedulable()

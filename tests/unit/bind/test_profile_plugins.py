@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
+from google.protobuf import duration_pb2
 
 from trireme.bind import profile_plugins
 from trireme.plugin_kit.bind_phase_plugin import BindPhasePlugin
@@ -228,8 +229,52 @@ async def test_results_keep_their_index_when_a_plugin_skips_pods() -> None:
 
 async def test_a_pod_skipped_by_every_bind_plugin_is_an_error() -> None:
     """A pod must not vanish between plugins that all skip it."""
-    found = await collect(chain(_Plugin("A", a=(CODE_SKIP, ""))), bind_pb2.BindRequest(items=items("a")))
-    assert found[0].code == CODE_ERROR
+    found = await collect(chain(_Plugin("A", a=(CODE_SKIP, ""))), bind_pb2.BindRequest(items=items("a", "b")))
+    assert (found[0].code, found[1].code) == (CODE_ERROR, CODE_SUCCESS)
+    assert [reason.code for reason in found[0].reasons] == ["noBindPlugin"]
+
+
+async def test_a_plugin_is_not_called_when_none_of_the_pods_is_left_for_it() -> None:
+    refused = (CODE_ERROR, "x")
+    first, second = _Plugin("A", a=refused), _Plugin("B")
+    made = chain(first, second)
+    await profile_plugins.permit(made, bind_pb2.PermitRequest(items=items("a")))
+    await profile_plugins.pre_bind_pre_flight(made, bind_pb2.PreBindPreFlightRequest(items=items("a")))
+    await profile_plugins.pre_bind(made, bind_pb2.PreBindRequest(items=items("a")))
+    await collect(made, bind_pb2.BindRequest(items=items("a", "b")))
+    assert second.asked == []
+
+
+async def test_a_plugin_may_answer_about_several_pods_at_once() -> None:
+    async def bind(request: bind_pb2.BindRequest, _: Tenure) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
+        codes = (CODE_SKIP, CODE_SUCCESS, CODE_SKIP)
+        results = [bind_pb2.BindResult(index=at, status=status_pb2.Status(code=code)) for at, code in enumerate(codes)]
+        yield results[: len(request.items)]
+
+    made = dataclasses.replace(chain(_Plugin("A")), bind=(("A", bind), ("B", _Plugin("B").bind)))
+    found = await collect(made, bind_pb2.BindRequest(items=items("a", "b", "c")))
+    assert {index: status.code for index, status in found.items()} == dict.fromkeys(range(3), CODE_SUCCESS)
+
+
+@pytest.mark.parametrize(
+    ("asked", "waited"),
+    [
+        pytest.param((30, 5), (30, 5), id="as-asked"),
+        pytest.param((0, 5), (0, 5), id="less-than-a-second"),
+        pytest.param((-1, 0), (0, 0), id="negative"),
+        pytest.param((900, 5), (900, 0), id="too-long"),
+    ],
+)
+async def test_a_pod_waits_for_permit_neither_a_negative_time_nor_too_long(
+    asked: tuple[int, int], waited: tuple[int, int]
+) -> None:
+    async def permit(_: bind_pb2.PermitRequest) -> Sequence[bind_pb2.PermitResult]:
+        timeout = duration_pb2.Duration(seconds=asked[0], nanos=asked[1])
+        return [bind_pb2.PermitResult(status=status_pb2.Status(code=CODE_WAIT), timeout=timeout)]
+
+    made = dataclasses.replace(chain(), permit=(("A", permit),))
+    (result,) = (await profile_plugins.permit(made, bind_pb2.PermitRequest(items=items("a")))).results
+    assert (result.timeout.seconds, result.timeout.nanos) == waited
 
 
 async def test_post_bind_calls_every_plugin() -> None:
@@ -262,3 +307,10 @@ def test_only_plugins_that_write_take_turns() -> None:
     profile = snapshot_pb2.Profile(scheduler_name="p", plugin_sets=sets)
     made = profile_plugins.by_profile(snapshot_pb2.Configuration(profiles=[profile]), hosted)
     assert made["p"].writing == {"B"}
+
+
+async def test_a_batch_of_pods_that_are_all_skipped_is_no_sign_of_life() -> None:
+    """An empty batch is what a heartbeat is."""
+    made = chain(_Plugin("A", a=(CODE_SKIP, "")), _Plugin("B"))
+    batches = [len(batch) async for batch in profile_plugins.bind(made, bind_pb2.BindRequest(items=items("a")), TENURE)]
+    assert batches == [1]

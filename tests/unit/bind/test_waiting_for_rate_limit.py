@@ -130,8 +130,11 @@ async def test_a_stream_without_a_reader_is_closed() -> None:
 
     stream = heartbeats.with_heartbeats(batches())
     assert await anext(stream) == ()
+    now = asyncio.get_running_loop().time
+    started = now()
     await stream.aclose()
     assert closed
+    assert now() == started, "nobody waits for the next batch"
 
 
 @on_virtual_time
@@ -156,6 +159,8 @@ class World:
         self.tenure = Tenure(self.guard, self.clock, self.guard.leader, self.clock() + 60.0)
         self.seconds: dict[str, float] = {}
         self.running: list[str] = []
+        #: Why PreBind of a pod failed last.
+        self.reasons: dict[str, list[str]] = {}
         self.log: list[str] = []
         self.turns = write_turns.WriteTurns(write_turns.RateLimit(0.0, delay))
         self.in_flight = WorkInFlight(self.clock)
@@ -198,6 +203,7 @@ class World:
         found: dict[str, str] = {}
         async for batch in self.call(*uids):
             found |= {uids[index]: " ".join(result.status.messages) for index, result in batch}
+            self.reasons |= {uids[index]: [each.code for each in result.status.reasons] for index, result in batch}
         return found
 
 
@@ -362,6 +368,7 @@ async def test_nothing_begins_for_a_leader_that_is_gone_nor_goes_on_for_ever() -
     (text,) = (await world.results("b")).values()
     assert text.startswith('running PreBind plugin "Writes": not begun: a leader of epoch 8')
     assert "begin b" not in world.log
+    assert world.reasons == {"a": ["deadlineExceeded"], "b": ["notBegun"]}
     ((_, flight),) = [result async for batch in world.call_pre_flight("b") for result in batch]
     assert flight.messages[0].startswith('running PreBindPreFlight "Writes": not begun: a leader of epoch 8')
 
@@ -414,3 +421,31 @@ async def test_a_turn_that_fails_is_given_back() -> None:
                 raise ValueError("broken")
     async with asyncio.timeout(1), turns, turns:
         pass
+
+
+@on_virtual_time
+async def test_work_that_comes_once_the_limit_lets_something_through_overtakes_none_that_waits() -> None:
+    delay = [10.0]
+    limit = write_turns.RateLimit(1.0, lambda: delay[0])
+    began: list[str] = []
+
+    async def work(name: str) -> None:
+        await limit.wait()
+        began.append(name)
+
+    first = asyncio.create_task(work("first"))
+    await asyncio.sleep(1.0)
+    delay[0] = 0.0
+    await asyncio.gather(work("second"), first)
+    assert began == ["first", "second"]
+
+
+@pytest.mark.parametrize(("seconds", "waits"), [(0.8, 0.8), (0.0, 0.0), (write_turns.LEAST_SECONDS / 2, 0.0)])
+@on_virtual_time
+async def test_work_waits_for_as_long_as_a_request_would_wait_too_long(seconds: float, waits: float) -> None:
+    """Also for less than a second, but for no rounding error."""
+    now = asyncio.get_running_loop().time
+    started = now()
+    end = started + write_turns.MAX_DELAY_SECONDS + seconds
+    await write_turns.RateLimit(1.0, lambda: end - now()).wait()
+    assert now() - started == pytest.approx(waits)

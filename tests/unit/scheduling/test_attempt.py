@@ -1,6 +1,7 @@
 """One attempt: what is placed, refused or failed of some pods of one class, and what is left assumed."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from tests.helpers.pod_group_builders import PROFILE
 from tests.helpers.pod_group_cluster import T0, Cluster
 from trireme.cache import pod_projection
+from trireme.extenders import extenders
 from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import make_pod_info
 from trireme.queueing.queued_pod import QueuedPodInfo
@@ -127,9 +129,9 @@ async def test_an_attempt_cancelled_in_reserve_leaves_nothing_assumed(monkeypatc
 
 
 async def test_within_a_placement_only_its_nodes_count() -> None:
-    """If this fails, members of a group end up in several domains."""
+    """If this fails, members of a group end up in several domains. One node is not known to filter yet."""
     cluster = Cluster([1, 1, 1])
-    made = await _attempt(cluster, _pods(cluster, 1), TrialScope("g", GroupPlacement("rack", (2,))))
+    made = await _attempt(cluster, _pods(cluster, 1), TrialScope("g", GroupPlacement("rack", (2, 9))))
     assert made.placed is not None
     assert [one.node_name for one in made.placed.assumed] == ["n2"]
 
@@ -217,3 +219,42 @@ async def test_a_nomination_of_a_pod_that_is_tried_in_a_group_stays_until_the_gr
     assert [one.node_name for one in made.placed.assumed] == ["n1"]
     assert alone.queue.nominator.node_of(pod.uid) == ""
     assert alone.asked == [("filter", pod.record.class_id, 1)], "score is not called"
+
+
+async def test_an_extender_that_fails_ends_the_attempt_by_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Extenders:
+        async def filter_and_prioritize(self, *_: object) -> None:
+            raise extenders.ExtenderError("no licence")
+
+    cluster = Cluster([1])
+    monkeypatch.setattr(cluster.attempts, "_http_extenders", Extenders())
+    made = await _attempt(cluster, _pods(cluster, 1))
+    assert made.error is not None
+    assert (made.error.message, made.error.unschedulable, made.error.nominated_node) == ("no licence", False, "")
+    assert [reason.code for each, _ in made.error.statuses for reason in each.reasons] == ["extenderFailed"]
+    assert cluster.nodes == {}
+
+
+@pytest.mark.parametrize("nominated", [False, True])
+async def test_a_deferred_resize_that_has_room_places_nothing(nominated: bool) -> None:
+    """The kubelet resizes the pod where it is."""
+    cluster = Cluster([1, 1])
+    (pod,) = _pods(cluster, 1)
+    pending = pod.record.pod
+    pod.record = pod.record._replace(pod=dataclasses.replace(pending, parsed=pending.parsed._replace(node_name="n0")))
+
+    async def filter_nominated(*_: object) -> FilterAnswer:
+        columns = NodeColumns.complete(1, (), np.zeros(2, dtype=np.int16), np.ones(2, dtype=np.int32))
+        return FilterAnswer(columns=columns, admitted=1)
+
+    cluster.filter_nominated = filter_nominated  # type: ignore[attr-defined]
+    if nominated:
+        cluster.queue.nominator.nominate(pod.record, "n0")
+        made = await cluster.attempts.attempt_nominated((PROFILE, pod.record.class_id), [pod])
+    else:
+        made = await _attempt(cluster, [pod])
+    assert made is not None
+    assert made.error is not None
+    assert made.error.message == "pod uid-p0(ns/p0) is in the cache, so can't be assumed"
+    assert [reason.code for each, _ in made.error.statuses for reason in each.reasons] == ["resizeFits"]
+    assert (made.placed, cluster.nodes) == (None, {})

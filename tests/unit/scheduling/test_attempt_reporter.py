@@ -185,6 +185,19 @@ def test_who_refused_the_node_is_known_until_the_next_attempt_ends() -> None:
     assert reports.reporter.refused_placement(pod.uid) is None, "a pod that is gone is not remembered"
 
 
+def test_the_failure_of_a_pod_that_is_gone_is_not_remembered() -> None:
+    """A pod of its UID is gone for good, and nothing else would forget it."""
+    reports = _Reports()
+    pod = reports.popped()
+    reports.reporter.report_failure(pod, _REFUSED)
+    assert reports.reporter.last_failure(pod.uid) == "no"
+    reports.again(pod)
+    reports.known.clear()
+    reports.reporter.report_failure(pod, _REFUSED)
+    assert reports.reporter.last_failure(pod.uid) == ""
+    assert not reports.reporter.last_statuses(pod.uid)
+
+
 @pytest.mark.parametrize("gone", [False, True], ids=["refused-before-a-node-was-chosen", "gone"])
 def test_nothing_is_kept_of_a_node_that_nobody_refused(gone: bool) -> None:
     """Each pod that waits would take memory for it."""

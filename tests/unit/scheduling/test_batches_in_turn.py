@@ -380,3 +380,20 @@ def test_which_pods_are_placed_together_with_others(changes: Json | None, key: A
     if changes is not None:
         head = mock.Mock(spec=queued_pod.QueuedPodInfo, record=types.SimpleNamespace(**{**plain, **changes}))
     assert in_turn.may_take_part(active.NextClass(key, head, 1)) is takes_part
+
+
+def test_after_a_pause_two_batches_are_tried_together() -> None:
+    with one_node() as world:
+        in_turn = world.frontend.scheduling.scheduler._in_turn
+        in_turn.note_placed(5, 1)
+        for _ in range(batches_in_turn.FIRST_PAUSE):
+            assert in_turn.most == 1
+            in_turn.note_single()
+        assert in_turn.most == 2
+        world.set_available("filters", available=False)
+        for cpus in (1, 2, 3):
+            world.create(f"p{cpus}", cpus)
+        ahead = world.frontend.scheduling.queue.peek_active_classes(9)
+        found = in_turn.plan(ahead, 100)
+        assert found is not None
+        assert [count for _, count in found.classes] == [1, 1]

@@ -4,15 +4,18 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.helpers.frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, SUCCESS, World
 from tests.helpers.metric_values import counts, sums
 from trireme.extenders import reported_bound
-from trireme.framework import status
+from trireme.framework import cluster_event, status
+from trireme.queueing import event_audience
 from trireme.scheduling import pre_binding
-from trireme.v1 import bind_pb2, filter_pb2, meta_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, meta_pb2, snapshot_pb2, status_pb2
 
 _VOLUMES = "VolumeBinding"
 _WAIT = bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=_VOLUMES, messages=["w"]))
@@ -51,6 +54,9 @@ def _assert_requeued(world: World, message: str) -> None:
     assert "nodeName" not in raw["spec"]
     assert not raw["status"].get("nominatedNodeName")
     assert raw["status"]["conditions"][0]["message"] == message
+    if message in (_NOT_FOUND, f"waiting on permit for pod: {_NOT_FOUND}"):
+        ((why, _),) = world.frontend.scheduling.reporter.last_statuses(raw["metadata"]["uid"])
+        assert why.reasons == (status.Reason.of("nodeGone", {"node": "n0"}),)
     assert world.frontend.scheduling.binding.binding_count == 0
     assert world.frontend.cluster.cache.statistics().assumed_pods == 0
     assert world.frontend.scheduling.queue.statistics().error_backoff == 1
@@ -132,21 +138,23 @@ def test_devices_stay_assumed_until_the_cache_shows_what_pre_bind_wrote(
 ) -> None:
     """If this fails, another pod gets the devices of a claim whose pod was not bound, while the watch lags."""
     cache = world.frontend.cluster.cache
-    claim = snapshot_pb2.ClusterObject()
-    existing = meta_pb2.ObjectMeta(namespace="ns", name="c", uid="c", resource_version="7")
-    claim.resource_claim.metadata.MergeFrom(existing)
-    cache.set_object(claim)
-    allocated = snapshot_pb2.ClusterObject()
-    allocated.CopyFrom(claim)
-    allocated.resource_claim.status.allocation.SetInParent()
+    claims, allocated = dict[str, snapshot_pb2.ClusterObject](), dict[str, snapshot_pb2.ClusterObject]()
+    for name in ("c", "d"):
+        claim = claims[name] = snapshot_pb2.ClusterObject()
+        existing = meta_pb2.ObjectMeta(namespace="ns", name=name, uid=name, resource_version="7")
+        claim.resource_claim.metadata.MergeFrom(existing)
+        cache.set_object(claim)
+        allocated[name] = snapshot_pb2.ClusterObject()
+        allocated[name].CopyFrom(claim)
+        allocated[name].resource_claim.status.allocation.SetInParent()
     made = snapshot_pb2.ClusterObject()
     made.resource_claim.metadata.MergeFrom(meta_pb2.ObjectMeta(namespace="ns", name="made"))
-    reserved = filter_pb2.Reservation(status=SUCCESS, state=b"state", assumed=[allocated, made])
+    reserved = filter_pb2.Reservation(status=SUCCESS, state=b"state", assumed=[*allocated.values(), made])
     monkeypatch.setattr(world, "_reserve", lambda request: filter_pb2.ReserveResponse(reservations=[reserved]))
     shown: list[tuple[str, str]] = []
 
     async def until_claim_shown(namespace: str, name: str) -> None:
-        assert cache.get_assumed("resource_claim", namespace, name) == allocated
+        assert cache.get_assumed("resource_claim", namespace, name) == allocated[name]
         shown.append((namespace, name))
 
     monkeypatch.setattr(world.frontend.scheduling.binding, "_until_claim_shown", until_claim_shown)
@@ -154,8 +162,9 @@ def test_devices_stay_assumed_until_the_cache_shows_what_pre_bind_wrote(
     _answer_until(world, "Bind")
     world.answer(world.pending_calls[0], "bad")
     _assert_requeued(world, "the API server says no")
-    assert shown == [("ns", "c")]
-    assert cache.get_assumed("resource_claim", "ns", "c") == claim
+    assert sorted(shown) == [("ns", "c"), ("ns", "d")]
+    for name, claim in claims.items():
+        assert cache.get_assumed("resource_claim", "ns", name) == claim
 
 
 def test_a_pod_that_waits_in_pre_bind_goes_back_when_its_node_goes(
@@ -239,11 +248,29 @@ def test_whoever_leads_no_more_has_no_call_under_way(world: World, rpc: str) -> 
     assert rpc not in world.pending_rpcs()
 
 
+def test_a_pod_that_permit_refuses_has_the_message_of_its_node_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin=GUARD, messages=["not now"])
+    result = bind_pb2.PermitResult(status=refused)
+    monkeypatch.setattr(world, "_permit", lambda request: bind_pb2.PermitResponse(results=[result]))
+    world.create("p", 1)
+    world.answer_all()
+    uid = world.api.pods["p"]["metadata"]["uid"]
+    failures = world.frontend.scheduling.reporter
+    assert failures.last_failure(uid) == "0/1 nodes are available: 1 not now."
+    found = failures.refused_placement(uid)
+    assert found is not None
+    assert (found.extension_point, found.node) == ("Permit", "n0")
+
+
 def test_where_permit_cannot_be_called_the_pod_goes_back(world: World) -> None:
     world.create("p", 1)
     _answer_until(world, "Permit")
     world.answer(world.pending_calls[0], "down")
     _assert_requeued(world, "running Permit plugins: UNAVAILABLE: down")
+    ((why, _),) = world.frontend.scheduling.reporter.last_statuses(world.api.pods["p"]["metadata"]["uid"])
+    assert [reason.code for reason in why.reasons] == ["phaseFailed"]
 
 
 def test_an_earlier_wait_on_permit_does_not_depend_on_its_node_any_more(world: World) -> None:
@@ -532,3 +559,83 @@ def test_a_deleted_pod_is_in_pre_bind_no_more(world: World, monkeypatch: pytest.
     assert world.frontend.scheduling.binding.binding_count == 0
     world.loop.advance(pre_binding.LOOK_AGAIN_SECONDS)
     assert "PreBind" not in world.pending_rpcs()
+
+
+def test_a_pod_that_was_deleted_before_pre_bind_is_not_prepared(world: World) -> None:
+    """Nobody would undo what is prepared for it."""
+    world.create("p", PREPARED_CPUS)
+    _answer_until(world, "PreBindPreFlight")
+    world.api.remove("pods", "p")
+    world.deliver("pods", 1000)
+    while world.pending_calls:
+        assert world.pending_calls[0].rpc != "PreBind"
+        world.answer(world.pending_calls[0], "good")
+    assert world.frontend.scheduling.binding.binding_count == 0
+
+
+def test_a_wait_for_a_volume_is_no_wait_for_devices(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pending: list[str] = []
+    reporter = world.frontend.scheduling.reporter
+    monkeypatch.setattr(reporter, "report_devices_pending", lambda pod, node: pending.append(pod.key))
+    _wait_in_pre_bind(world, monkeypatch)
+    assert pending == []
+
+
+def test_a_pod_that_its_extender_does_not_bind_is_requeued(extended: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object) -> status.Status:
+        return status.error("", "no licence")
+
+    monkeypatch.setattr(extended.frontend.scheduling.binding._http_extenders, "bind", refuse)
+    extended.create("p", 1)
+    while extended.pending_calls and extended.pending_calls[0].rpc != "Apply":
+        extended.answer(extended.pending_calls[0], "good")
+    assert extended.frontend.scheduling.binding.binding_count == 0
+    assert extended.frontend.cluster.cache.statistics().assumed_pods == 0
+    assert counts(extended.frontend.context.metrics.instruments.schedule_attempts) == {f"error {_PROFILE}": 1}
+
+
+@pytest.mark.parametrize(
+    ("step", "lacking_room", "is_excluded"),
+    [("Permit", True, True), ("the wait on Permit", False, True), ("PreBind", False, True), ("Bind", False, False)],
+)
+def test_the_removal_of_a_pod_that_is_not_bound_wakes_those_that_it_may_have_kept_out(
+    world: World, monkeypatch: pytest.MonkeyPatch, step: str, lacking_room: bool, is_excluded: bool
+) -> None:
+    """What Permit refuses at once has taken room from nobody but those that were refused for it meanwhile."""
+    audiences: list[event_audience.EventAudience] = []
+    queue = world.frontend.scheduling.queue
+    on_event = queue.on_event
+
+    def note(event: Any, old: Any, new: Any, now: float, *audience: Any) -> Any:
+        if event == cluster_event.ASSIGNED_POD_DELETE:
+            audiences.extend(audience)
+        return on_event(event, old, new, now, *audience)
+
+    monkeypatch.setattr(queue, "on_event", note)
+    refused = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin=GUARD, messages=["not now"])
+    if step == "Permit":
+        result = bind_pb2.PermitResult(status=refused)
+        monkeypatch.setattr(world, "_permit", lambda request: bind_pb2.PermitResponse(results=[result]))
+    prepared = bind_pb2.PreBindResult(status=refused)
+    monkeypatch.setattr(world, "_prebind", lambda request: bind_pb2.PreBindResponse(results=[prepared]))
+    world.create("p", {"the wait on Permit": GUARDED_CPUS, "PreBind": PREPARED_CPUS}.get(step, 1))
+    uid = world.api.pods["p"]["metadata"]["uid"]
+    if step == "Bind":
+        _answer_until(world, "Bind")
+        world.answer(world.pending_calls[0], "bad")
+    world.answer_all()
+    if step == "the wait on Permit":
+        world.loop.advance(1.0)
+        world.frontend.scheduling.waiting.reject(uid, GUARD, "no")
+        world.loop.settle()
+    found = audiences[0]
+    assert (found.lacking_room, found.exclude_uid) == (lacking_room, uid if is_excluded else "")
+
+
+def test_pods_that_were_all_deleted_have_no_fields_for_remote_plugins(world: World) -> None:
+    """Nothing is known of their class any more; their binding ends by itself."""
+    scheduling = world.frontend.scheduling
+    scheduling.roles.remote.add(_PROFILE)
+    cycle = cycle_pb2.Cycle(profile=_PROFILE)
+    pods: Any = [SimpleNamespace(pod=SimpleNamespace(uid=uid)) for uid in ("gone", "gone-too")]
+    assert scheduling.binding._cycle_with_pod_for_remote_plugins(cycle, pods) is cycle

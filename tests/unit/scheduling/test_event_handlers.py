@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 
 from tests.helpers.cluster_objects import KINDS
-from tests.helpers.metric_values import counts
+from tests.helpers.held_entries import held_entries
+from tests.helpers.metric_values import counts, sums
 from tests.helpers.queue_builders import record
+from tests.helpers.virtual_time import Clock
 from tests.helpers.watched_events import PROFILE, Watched
 from trireme.cache import pod_projection
 from trireme.framework import cluster_event
 from trireme.frontend import scheduler_metrics
-from trireme.scheduling import queue_notifier
-from trireme.v1 import core_pb2, snapshot_pb2
+from trireme.scheduling import object_event_handlers, queue_notifier
+from trireme.v1 import core_pb2, scheduling_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers.watch import Event, EventKind
 
@@ -108,7 +110,8 @@ def _rule(selector: Json | None, effect: str = "NoSchedule") -> Json:
 )
 def test_a_weaker_taint_rule_is_an_event_of_its_slices(selector: Json | None, helps: bool) -> None:
     watched = Watched()
-    watched.show("ResourceSlice", **SLICE)
+    devices = [{"name": "gpu-0"}, {"name": "gpu-9"}]
+    watched.show("ResourceSlice", **{**SLICE, "spec": {**SLICE["spec"], "devices": devices}})
     watched.take()
     watched.show("DeviceTaintRule", **_rule(selector))
     assert watched.take() == []
@@ -194,9 +197,9 @@ def test_a_node_that_is_shown_again_unchanged_wakes_nobody() -> None:
 def test_a_taint_rule_that_is_shown_again_unchanged_wakes_nobody() -> None:
     watched = Watched()
     watched.show("ResourceSlice", metadata={"name": "s"}, spec={"driver": "d", "devices": [{"name": "x"}]})
-    watched.show("DeviceTaintRule", **_rule(None, "NoExecute"))
+    watched.show("DeviceTaintRule", **_rule({"driver": "d"}, "NoExecute"))
     watched.take()
-    rule = _rule(None, "NoExecute")
+    rule = _rule({"driver": "d"}, "NoExecute")
     rule["metadata"] |= {"resourceVersion": "9", "labels": {"a": "b"}}
     watched.show("DeviceTaintRule", **rule)
     assert watched.take() == []
@@ -207,11 +210,16 @@ def test_what_a_change_asks_of_remote_plugins_is_done(change: str) -> None:
     """A pod whose remote hint is not called waits for five minutes."""
     executed: list[Any] = []
     instructions = ["call"]
-    answers = dict.fromkeys(("add", "update", "delete", "on_event"), lambda *_: instructions)
+    clock = Clock(1000.0)
+
+    def answer(*_: object) -> list[str]:
+        clock.now += 2.0
+        return instructions
+
+    answers = dict.fromkeys(("add", "update", "delete", "on_event"), answer)
     queue: Any = SimpleNamespace(**answers, needs_events=lambda: True)
-    notifier = queue_notifier.QueueNotifier(
-        queue, lambda: 0.0, executed.append, scheduler_metrics.SchedulerMetrics(), None
-    )
+    metrics = scheduler_metrics.SchedulerMetrics(clock=clock)
+    notifier = queue_notifier.QueueNotifier(queue, lambda: 0.0, executed.append, metrics, None)
     pod, pending = record("p"), SimpleNamespace(parsed=SimpleNamespace(priority=0, uid="u"))
     call: dict[str, Any] = {
         "add": lambda: notifier.add(pod),
@@ -222,6 +230,7 @@ def test_what_a_change_asks_of_remote_plugins_is_done(change: str) -> None:
     }
     call[change]()
     assert executed == [instructions]
+    assert [found for found in sums(metrics.instruments.event_seconds).values() if found[0]] == [(1, 2.0)]
 
 
 def _node(**fields: Any) -> core_pb2.Node:
@@ -332,3 +341,159 @@ def test_a_group_that_was_made_again_unseen_is_another_one(kind: str) -> None:
     shown["metadata"] |= {"labels": {"a": "b"}, "resourceVersion": "3"}
     watched.show(kind, **shown)
     assert [label for label, _, _ in watched.take()] == [f"scheduling.k8s.io/{kind}Update"]
+
+
+def test_without_groups_nobody_is_told_of_members() -> None:
+    """A pod may name a group whatever the feature gates say."""
+    watched = Watched()
+    queue: Any = watched.queue
+    executed: list[object] = []
+    notifier = queue_notifier.QueueNotifier(queue, lambda: 0.0, executed.append, watched.metrics, None)
+    notifier.member_placed("ns/g", "u")
+    notifier.member_removed("u")
+    notifier.set_group(scheduling_pb2.PodGroup())
+    notifier.remove_group("ns/g", "u", composite=False)
+    assert executed == []
+
+
+def test_a_node_is_kept_with_the_json_that_extenders_want(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched()
+    kept: list[tuple[str, bytes]] = []
+    set_node = watched.cache.set_node
+
+    def note(node: core_pb2.Node, json: bytes = b"") -> Any:
+        kept.append((node.metadata.name, json))
+        return set_node(node, json)
+
+    monkeypatch.setattr(watched.cache, "set_node", note)
+    handlers = object_event_handlers.ObjectEventHandlers(
+        watched.cache, watched.watch.notifier, lambda node: node.metadata.name.encode(), reclassify=lambda: None
+    )
+    handlers.on_nodes([Event(EventKind.ADDED, _node())])
+    assert kept == [("n", b"n")]
+
+
+def test_the_queue_is_told_of_no_event_that_helps_nobody() -> None:
+    queue: Any = SimpleNamespace(needs_events=lambda: False)
+    metrics = scheduler_metrics.SchedulerMetrics()
+    notifier = queue_notifier.QueueNotifier(queue, lambda: 0.0, lambda _: None, metrics, None)
+    notifier.notify_of_event(cluster_event.NODE_ADD, None, None)
+    assert counts(metrics.instruments.event_seconds) == {"NodeAdd": 1}
+
+
+@pytest.mark.parametrize("kind", ["Node", "ResourceSlice"])
+def test_of_a_list_that_is_started_over_what_is_missing_is_gone_and_nothing_else(kind: str) -> None:
+    watched = Watched()
+
+    def show(change: EventKind, name: str = "") -> None:
+        fields: Json = {"metadata": {"name": name}, "spec": {}}
+        if kind == "Node":
+            watched.watch.objects.on_nodes([Event(change, decode.decode(fields, core_pb2.Node) if name else None)])
+            return
+        entry = decode.decode(fields, KINDS[kind].message) if name else None
+        watched.watch.objects.on_objects(KINDS[kind], [Event(change, entry)])
+
+    for name in ("a", "b", "c"):
+        show(EventKind.ADDED, name)
+    show(EventKind.LIST_START)
+    show(EventKind.LISTED, "a")
+    show(EventKind.LISTED, "b")
+    watched.take()
+    show(EventKind.LIST_END)
+    assert [(label.endswith("Delete"), old.metadata.name) for label, old, _ in watched.take()] == [(True, "c")]
+
+
+def test_a_weaker_taint_rule_is_an_event_of_each_of_its_slices() -> None:
+    watched = Watched()
+    for name in ("s1", "s2"):
+        watched.show("ResourceSlice", **{**SLICE, "metadata": {"name": name}})
+    watched.show("DeviceTaintRule", **_rule({}))
+    watched.take()
+    watched.show("DeviceTaintRule", EventKind.DELETED, **_rule({}))
+    assert [old.metadata.name for _, old, _ in watched.take()] == ["s1", "s2"]
+
+
+def test_all_pods_of_a_profile_that_is_gone_are_dropped() -> None:
+    watched = Watched()
+    watched.watch.pods.on_pods([Event(EventKind.ADDED, _pod(name)) for name in ("a", "b")])
+    watched.watch.pods.set_profiles(frozenset({"more"}))
+    assert watched.deleted == ["a", "b"]
+
+
+def test_a_claim_that_is_assumed_beside_a_volume_is_an_event() -> None:
+    watched = Watched()
+    volume = snapshot_pb2.ClusterObject()
+    volume.persistent_volume.metadata.name = "v"
+    watched.watch.notifier.notify_of_assumed([(volume, volume), (_assumed(), _assumed("d1"))])
+    assert [label for label, _, _ in watched.take()] == ["resource.k8s.io/ResourceClaimUpdate"]
+
+
+def test_an_object_that_was_made_again_unseen_has_changed() -> None:
+    """Only a group is another one then: its members count anew."""
+    watched = Watched()
+    for uid in ("1", "2"):
+        watched.show("ResourceSlice", **{**SLICE, "metadata": {"name": "s", "uid": uid, "resourceVersion": uid}})
+    labels = ["resource.k8s.io/ResourceSliceAdd", "resource.k8s.io/ResourceSliceUpdate"]
+    assert [label for label, _, _ in watched.take()] == labels
+    assert watched.group_calls == []
+
+
+def test_nothing_is_kept_of_objects_that_come_outside_of_a_list() -> None:
+    watched = Watched()
+    watched.show("ResourceSlice", **SLICE)
+    watched.watch.objects.on_nodes([Event(EventKind.ADDED, _node())])
+    assert not +held_entries(watched.watch.objects._relists)
+
+
+def test_of_several_objects_that_are_gone_at_once_each_is_an_event() -> None:
+    watched = Watched()
+    kind = KINDS["ResourceSlice"]
+    entries = [decode.decode({**SLICE, "metadata": {"name": name}}, kind.message) for name in ("s1", "s2")]
+    watched.watch.objects.on_objects(kind, [Event(EventKind.ADDED, entry) for entry in entries])
+    watched.take()
+    watched.watch.objects.on_objects(kind, [Event(EventKind.DELETED, entry) for entry in entries])
+    assert [old.metadata.name for _, old, _ in watched.take()] == ["s1", "s2"]
+
+
+def test_a_volume_claim_that_is_shown_as_it_was_assumed_is_an_event() -> None:
+    """The queue hears of the scheduler's own changes of claims for devices alone, when they are assumed."""
+    watched = Watched()
+
+    def claim(version: int, volume: str = "") -> Json:
+        metadata = {"namespace": "ns", "name": "c", "uid": "c", "resourceVersion": str(version)}
+        return {"metadata": metadata, "spec": {"volumeName": volume}}
+
+    watched.show("PersistentVolumeClaim", **claim(1))
+    assumed = snapshot_pb2.ClusterObject()
+    assumed.persistent_volume_claim.CopyFrom(decode.decode(claim(1, "v"), KINDS["PersistentVolumeClaim"].message))
+    watched.watch.notifier.notify_of_assumed(watched.cache.assume_objects("u", [assumed]))
+    watched.take()
+    watched.show("PersistentVolumeClaim", **claim(2, "v"))
+    assert [label for label, _, _ in watched.take()] == ["PersistentVolumeClaimUpdate"]
+
+
+def test_a_group_that_is_shown_again_unchanged_is_not_set_again() -> None:
+    watched = Watched()
+    for _ in range(2):
+        watched.show("PodGroup", metadata={"namespace": "ns", "name": "g", "uid": "u"})
+    assert [name for name, *_ in watched.group_calls] == ["set_group"]
+
+
+def test_a_disruption_budget_that_changes_wakes_nobody() -> None:
+    """It says who may be evicted, not where there is room."""
+    watched = Watched()
+    for app in ("web", "db"):
+        spec = {"selector": {"matchLabels": {"app": app}}}
+        watched.show("PodDisruptionBudget", metadata={"namespace": "ns", "name": "b"}, spec=spec)
+    assert watched.take() == []
+
+
+def test_an_older_version_of_an_object_changes_nothing() -> None:
+    watched = Watched()
+    for version, driver in ((2, "new"), (1, "old")):
+        metadata = {"name": "s", "uid": "u", "resourceVersion": str(version)}
+        watched.show("ResourceSlice", metadata=metadata, spec={"driver": driver})
+    assert [label for label, _, _ in watched.take()] == ["resource.k8s.io/ResourceSliceAdd"]
+    kept = watched.cache.get_object("resource_slice", "", "s")
+    assert kept is not None
+    assert kept.resource_slice.spec.driver == "new"

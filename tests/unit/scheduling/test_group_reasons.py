@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.pod_group_builders import of_groups, pod_group
 from tests.helpers.pod_group_cluster import FULL, Cluster
 from trireme.framework import reason_codes, status
+from trireme.plugin_api.placements import NoPlacementError
 from trireme.plugins.default_preemption import explain as preemption_reasons
 from trireme.plugins.gang_scheduling import explain as gang_reasons
 from trireme.scheduling import ports
@@ -217,3 +218,128 @@ def _evict_low(request: Any) -> Any:
     response = filter_phase_pb2.ReprievePodGroupVictimsResponse(status={"code": status_pb2.CODE_SUCCESS})
     response.actions.add(pod={"name": "low"}, evict={"message": "go"})
     return response
+
+
+@pytest.mark.parametrize("of_groups_too", [False, True], ids=["a group", "a group of groups"])
+async def test_a_placement_that_does_not_hold_any_more(of_groups_too: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _Cluster([2, 2], racks=["a", "b"], topology=True, composite=of_groups_too)
+    cluster.totals = [1, 2]
+    group = pod_group("g", 1, parent="root" if of_groups_too else "")
+    group.spec.scheduling_constraints.topology.add(key="rack")
+    if of_groups_too:
+        cluster.group(of_groups("root", 1))
+    cluster.group(group)
+    cluster.add("p0", "g")
+    score = cluster.score_pod_group_placements
+
+    async def then_lose_node(request: Any) -> Any:
+        answer = await score(request)
+        cluster.cache.remove_node("n1")
+        return answer
+
+    monkeypatch.setattr(cluster, "score_pod_group_placements", then_lose_node)
+    await cluster.run()
+    text, codes = _conditions(cluster)["root" if of_groups_too else "g"]
+    assert text.endswith("failed to assume the subtree: node n1 is gone")
+    assert codes == [*(["childFailed"] if of_groups_too else []), "assumeFailed"]
+
+
+async def test_a_group_without_claims_has_none_to_release() -> None:
+    cluster = _Cluster([1], post_filters=("DynamicResources",))
+    cluster.group(pod_group("g", 2))
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+    await cluster.run()
+    assert _conditions(cluster)["g"][1] == ["minimumNotMet", "noClaimToRelease"]
+
+
+async def test_a_group_of_which_some_run_and_no_other_pod_fits() -> None:
+    cluster = _Cluster([1])
+    cluster.group(pod_group("g", 1))
+    cluster.occupy("runs", "n0", "g")
+    cluster.add("p0", "g")
+    await cluster.run()
+    assert _conditions(cluster)["g"] == ("no pods were schedulable", ["noPodPlaced"])
+
+
+async def test_a_group_that_is_gone_when_its_turn_comes() -> None:
+    cluster = _Cluster([3])
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    batch = cluster.queue.pop(1_000_000.0, 9)
+    assert batch is not None
+    cluster.groups.remove_group("ns/g", "uid-of-g", 1_000_000.0)
+    await cluster.run_group(batch)
+    ((found, _),) = cluster.failures["p0"].statuses
+    assert [(reason.code, reason.parameters) for reason in found.reasons] == [("groupNotFound", (("group", "g"),))]
+
+
+async def test_a_group_that_was_refused_before_any_pod_was_tried() -> None:
+    cluster = _Cluster([3], post_filters=("DynamicResources",))
+    cluster.group(pod_group("g", 2))
+    cluster.add("p0", "g")
+    cluster.add("p1", "g")
+    batch = cluster.queue.pop(1_000_000.0, 9)
+    assert batch is not None
+    cluster.queue.delete("ns/p1", "uid-p1", 1_000_000.0)
+    await cluster.run_group(batch)
+    assert _conditions(cluster)["g"][1] == ["failed"]
+
+
+async def test_claims_that_are_released_with_success_add_no_reason() -> None:
+    cluster = _Cluster([1], post_filters=("DynamicResources",))
+    group = pod_group("g", 2)
+    group.spec.resource_claims.add(name="c", resource_claim_name="c")
+    cluster.group(group)
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+    cluster.release = lambda request: filter_phase_pb2.ListReleasableClaimsResponse(
+        status=status_pb2.Status(code=status_pb2.CODE_SUCCESS, messages=["released"])
+    )
+    await cluster.run()
+    assert _conditions(cluster)["g"][1] == ["minimumNotMet"]
+
+
+async def test_why_claims_are_not_released_is_a_reason() -> None:
+    cluster = _Cluster([1], post_filters=("DynamicResources",))
+    group = pod_group("g", 2)
+    group.spec.resource_claims.add(name="c", resource_claim_name="c")
+    cluster.group(group)
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+    reasons = [status_pb2.Reason(code="noClaimToRelease")]
+    refused = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, messages=["none"], reasons=reasons)
+    cluster.release = lambda request: filter_phase_pb2.ListReleasableClaimsResponse(status=refused)
+    await cluster.run()
+    assert _conditions(cluster)["g"][1] == ["minimumNotMet", "noClaimToRelease"]
+
+
+async def test_a_member_that_is_deleted_while_it_is_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _Cluster([3])
+    cluster.group(pod_group("g", 1))
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+    place = cluster.place
+
+    async def then_delete(*arguments: Any) -> Any:
+        answer = await place(*arguments)
+        cluster.queue.delete("ns/p1", "uid-p1", 1_000_000.0)
+        return answer
+
+    monkeypatch.setattr(cluster, "place", then_delete)
+    await cluster.run()
+    assert cluster.nodes == {"p0": "n0"}
+    assert (cluster.text("p1"), _codes(cluster, "p1")) == ("the pod is gone", ["podGone"])
+
+
+async def test_a_plugin_that_generates_wrong_placements() -> None:
+    class Wrong:
+        def generate(self, *_: object) -> Any:
+            raise NoPlacementError("no such rack")
+
+    cluster = _Cluster([3], topology=True, generators={"Wrong": Wrong()})
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    await cluster.run()
+    assert _conditions(cluster)["g"] == ("no such rack", ["placementInvalid"])
+    assert [each.plugin for each, _ in cluster.failures["p0"].statuses][-1] == "Wrong"

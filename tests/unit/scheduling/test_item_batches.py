@@ -183,3 +183,30 @@ async def test_when_the_batches_are_closed_no_call_goes_on() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_items_that_a_call_says_nothing_about_are_cancelled() -> None:
+    """Their callers would wait forever, and their places never be free."""
+
+    async def say_nothing(actions: Sequence[bind_pb2.Action], on_result: OnResult) -> None:
+        on_result(0, bind_pb2.BindResult(index=ord("a")))
+
+    bind = Bind()
+    bind.batches = item_batches.ItemBatches(say_nothing, max_under_way=3)
+    first, second, third = (bind.ask(name) for name in "abc")
+    await _settle()
+    assert await first == [ord("a")]
+    for asked in (second, third):
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+    assert await bind.ask("d") == [ord("a")]
+    assert bind.batches.answered == 2
+
+
+async def test_where_all_callers_were_cancelled_there_is_no_call() -> None:
+    bind = Bind()
+    asked = bind.ask("a")
+    await asyncio.sleep(0)
+    asked.cancel()
+    await _settle()
+    assert bind.calls == []

@@ -57,3 +57,17 @@ def test_the_rate_forgets() -> None:
     assert pacer.rate == pytest.approx(400, rel=0.2)
     clock.now += 1
     assert pacer.rate == 0
+
+
+@pytest.mark.parametrize(("oldest", "delay"), [(0.3, 0.01), (0.495, 0.005), (0.5, 0.0)])
+def test_a_batch_is_looked_at_again_soon_and_no_later_than_its_oldest_pod_may_wait(oldest: float, delay: float) -> None:
+    pacer, _ = _pacer(400)
+    assert pacer.batch_delay(1, 20, oldest, 10) == pytest.approx(delay)
+
+
+@pytest.mark.parametrize(("rate", "quiet", "waits"), [(400, 0.019, True), (400, 0.021, False), (100, 0.035, True)])
+def test_a_load_is_over_after_several_times_the_usual_gap(rate: float, quiet: float, waits: bool) -> None:
+    """And not within a few milliseconds, whatever the rate."""
+    pacer, clock = _pacer(rate)
+    clock.now += quiet
+    assert (pacer.batch_delay(1, 20, 0.0, 10) > 0) is waits

@@ -1,14 +1,18 @@
 """Several plugins at PlacementFeasible: the cases of kube-scheduler's TestRunPlacementFeasiblePlugins, by trials."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.helpers.metric_values import counts
 from tests.helpers.pod_group_builders import PROFILE, of_groups, pod_group, too_few
-from tests.helpers.pod_group_cluster import Cluster
+from tests.helpers.pod_group_cluster import T0, Cluster
 from trireme.framework import status
+from trireme.plugin_api import placements
 from trireme.scheduling import ports
+from trireme.scheduling.groups import placement_feasibility
 from trireme.scheduling.groups.placement_feasibility import GroupTrial, TrialStep
 
 REFUSED = status.unschedulable("Far", "the rack has no licence")
@@ -210,3 +214,59 @@ async def test_a_group_of_groups_is_asked_about_by_its_groups(refused: bool) -> 
     of_top = [nodes for name, _, nodes in plugin.seen if name == "top"]
     assert of_top == [[], ["n0"], ["n0", "n0"]]
     assert len(cluster.nodes) == (0 if refused else 2)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "remote", "members", "waits"),
+    [
+        (("GangScheduling", "Far"), True, 3, True),
+        (("Far",), True, 3, True),
+        (("GangScheduling", "Far"), True, 1, False),
+        (("GangScheduling",), True, 3, False),
+        (("GangScheduling", "Far"), False, 3, False),
+    ],
+    ids=["it may still fit", "no in-tree plugin", "it cannot fit any more", "not enabled", "not remote"],
+)
+def test_steps_wait_for_one_another_where_that_saves_calls_of_a_remote_plugin(
+    plugins: tuple[str, ...], remote: bool, members: int, waits: bool
+) -> None:
+    nobody: Any = None
+    feasibility = placement_feasibility.PlacementFeasibility(
+        evaluators=nobody,
+        observer=nobody,
+        publish=nobody,
+        plugins={PROFILE: plugins},
+        remote_plugins=lambda _: {"Far": Scripted({})} if remote else {},
+    )
+    group: Any = SimpleNamespace(min_count=2)
+    step = TrialStep(placements.PlacementProgress(members, 0, 0), 0)
+    assert feasibility.may_wait(PROFILE, group, step) is waits
+
+
+async def test_a_remote_plugin_is_not_called_about_a_group_that_an_in_tree_plugin_refuses() -> None:
+    plugin = Scripted({})
+    cluster = Cluster([3], remote_feasible={"Far": plugin})
+    cluster.group(pod_group("g", 2))
+    for name in ("p0", "p1"):
+        cluster.add(name, "g")
+    batch = cluster.queue.pop(T0, 9)
+    assert batch is not None
+    cluster.queue.delete("ns/p1", "uid-p1", T0)
+    await cluster.run_group(batch)
+    assert plugin.calls == []
+
+
+async def test_nothing_is_tried_where_a_plugin_fails_before_the_first_pod() -> None:
+    cluster = await _schedule_gang({"Far": Scripted({0: FAILED})})
+    assert (cluster.asked, cluster.nodes) == ([], {})
+    ((_, reason, _),) = cluster.conditions
+    assert reason == "SchedulerError"
+
+
+async def test_a_plugin_that_is_not_connected_any_more_is_left_out() -> None:
+    cluster = Cluster([3], remote_feasible={"Far": Scripted({})})
+    cluster.remote_feasible = {}
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    await cluster.run()
+    assert cluster.nodes == {"p0": "n0"}

@@ -6,8 +6,8 @@ import pytest
 
 from tests.helpers.cluster_objects import KINDS
 from tests.helpers.watched_events import PROFILE, Watched
-from trireme.cache import pod_projection
-from trireme.framework import sort_key
+from trireme.cache import event_log, pod_projection
+from trireme.framework import cluster_event, sort_key
 from trireme.queueing import pending_pod
 from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import decode
@@ -288,3 +288,123 @@ def test_a_pod_that_changes_keeps_its_place_in_the_queue(resized: bool) -> None:
     (after,) = watched.queue.contents.waiting_pods()
     assert after.record.pod is not pending
     assert after.record.pod.given_sort_key == key
+
+
+def test_a_deferred_resize_that_changes_gives_back_its_class() -> None:
+    watched = Watched()
+    for version in (1, 2, 3):
+        requests = [{"name": "c", "resources": {"requests": {"cpu": f"{version}m"}}}]
+        _show(watched, _pod("p", version, "n", conditions=DEFERRED, containers=requests))
+        assert len(watched.registry) == 2, "that of the running pod, and that of its resize"
+    _show(watched, _pod("p", 4, "n"))
+    assert len(watched.registry) == 1
+
+
+def test_a_pod_that_is_listed_again_unchanged_has_another_class_once_all_labels_are_read() -> None:
+    watched = Watched()
+    pods = [_pod(name, labels={"app": name}) for name in ("web", "db")]
+    _show(watched, *pods)
+    watched.registry.use_all_labels()
+    _show(watched, *pods, kind=EventKind.LISTED)
+    assert len(set(_classes(watched).values())) == 2
+
+
+@pytest.mark.parametrize(
+    ("pod", "alone"),
+    [
+        (_pod(), False),
+        (_pod(containers=_INVALID), True),
+        (_pod()._replace(flags=pod_projection.TERMINATING), True),
+    ],
+    ids=["valid", "invalid", "terminating"],
+)
+def test_a_pod_that_is_not_tried_as_others_of_its_class_is_alone_in_its_batch(pod: Any, alone: bool) -> None:
+    watched = Watched()
+    _show(watched, pod)
+    (found,) = watched.queue.contents.waiting_pods()
+    assert found.record.exclusive is alone
+
+
+def test_the_version_of_a_pod_is_that_at_which_it_was_last_seen() -> None:
+    watched = Watched()
+    _show(watched, _pod("waits", 3), _pod("runs", 4, "n"))
+    (runs,) = watched.cache.pods()
+    watched.cache.assume("ns/new", "new", "n", watched.pending.by_uid["waits"].base, (), runs.class_id)
+    versions = [watched.pending.version_of(uid) for uid in ("waits", "runs", "new", "unknown")]
+    assert versions == ["3", "4", "", ""], "no watch has shown the one that is assumed alone"
+
+
+def test_a_deferred_resize_that_cannot_be_read_has_no_class_to_give_back() -> None:
+    watched = Watched()
+    _show(watched, _pod("p", 1, "n", conditions=DEFERRED, containers=_INVALID))
+    assert _waiting(watched) == ["p"]
+    _show(watched, _pod("p", 2, "n", conditions=DEFERRED, containers=_INVALID))
+    _show(watched, _pod("p", 3, "n", containers=_INVALID))
+    assert _waiting(watched) == []
+    assert len(watched.registry) == 1, "that of the running pod, which counts as one without requests"
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_each_event_of_a_pod_is_logged_where_that_is_wanted(logged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In kube-scheduler's words, for those who look for them; the marks of a list are no pods."""
+    told: list[str] = []
+    monkeypatch.setattr(event_log, "logs_each_event", lambda: logged)
+    monkeypatch.setattr(event_log, "pod_changed", lambda key, *_: told.append(key))
+    watched = Watched()
+    watched.watch.pods.on_pods(
+        [Event(EventKind.LIST_START, None), Event(EventKind.LISTED, _pod()), Event(EventKind.LIST_END, None)]
+    )
+    assert told == (["ns/p"] if logged else [])
+
+
+def test_a_running_pod_that_changes_is_an_event_where_a_plugin_reads_what_changed() -> None:
+    watched = Watched()
+    watched.registry.use_all_labels()
+    _show(watched, _pod("p", 1, "n", labels={"app": "web"}))
+    watched.take()
+    _show(watched, _pod("p", 2, "n", labels={"app": "web"}))
+    assert watched.take() == []
+    _show(watched, _pod("p", 3, "n", labels={"app": "db"}))
+    ((label, old, new),) = watched.take()
+    assert (label, old.uid, new.node_name) == ("AssignedPodUpdatePodLabel", "p", "n")
+    assert (dict(old.pod.metadata.labels), dict(new.pod.metadata.labels)) == ({"app": "web"}, {"app": "db"})
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["valid then", "valid before"])
+def test_a_pod_that_becomes_valid_or_invalid_is_updated_in_the_queue(first: bool) -> None:
+    watched = Watched()
+    valid, invalid = _pod("p", 1 + first), _pod("p", 2 - first, containers=_INVALID)
+    _show(watched, *((invalid, valid) if first else (valid, invalid)))
+    (found,) = watched.queue.contents.waiting_pods()
+    assert bool(found.record.class_id) is first
+    assert len(watched.registry) == int(first)
+
+
+def test_an_invalid_pod_that_another_scheduler_binds_has_no_class_to_give_back() -> None:
+    watched = Watched()
+    _show(watched, _pod("p", 1, containers=_INVALID), _pod("p", 2, "n", containers=_INVALID))
+    assert (_waiting(watched), watched.bound) == ([], ["p"])
+    assert len(watched.registry) == 1
+
+
+def test_each_way_in_which_a_running_pod_changes_is_an_event() -> None:
+    watched = Watched()
+    watched.registry.use_all_labels()
+    requests = [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]
+    smaller = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    _show(watched, _pod("p", 1, "n", labels={"app": "web"}, containers=requests))
+    watched.take()
+    _show(watched, _pod("p", 2, "n", labels={"app": "db"}, containers=smaller))
+    labels = sorted(label for label, _, _ in watched.take())
+    assert labels == ["AssignedPodUpdatePodLabel", "AssignedPodUpdatePodScaleDown"]
+
+
+def test_a_change_of_a_pod_that_waits_is_an_event_for_that_pod_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own hints decide whether it is tried: it is no event for other pods."""
+    watched = Watched()
+    watched.registry.use_all_labels()
+    _show(watched, _pod("p", 1, labels={"app": "web"}))
+    told: list[Any] = []
+    monkeypatch.setattr(watched.watch.notifier, "update", lambda _, events, *__: told.extend(events))
+    _show(watched, _pod("p", 2, labels={"app": "db"}))
+    assert [event.resource for event in told] == [cluster_event.Resource.TARGET_POD]

@@ -1,9 +1,11 @@
 """The cycle of a group: all that fit are bound or none is, each step seen by the next, and everything undone."""
 
+import itertools
 from typing import Any
 
 import pytest
 
+from tests.helpers import pod_group_cluster
 from tests.helpers.pod_group_builders import pod_group, too_few
 from tests.helpers.pod_group_cluster import Cluster
 from trireme.framework import status
@@ -14,6 +16,7 @@ from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingFo
 from trireme.scheduling import ports
 from trireme.scheduling.groups import pod_group_conditions
 from trireme.v1 import bind_pb2, filter_phase_pb2, snapshot_pb2, status_pb2
+from trireme.wire.phase_answers import PlaceAnswer
 
 UNSCHEDULABLE = 'parent pod group "g" is unschedulable'
 FULL = "0/{} nodes are available: {} Insufficient room."
@@ -299,6 +302,7 @@ async def test_a_gang_is_placed_as_if_all_lesser_pods_were_gone_and_then_they_ar
     await cluster.run()
     seen = cluster.placed_then
     assert seen == [{"low0": 0, "low1": 0, "low2": 1}, {"low0": -1, "low1": -1, "low2": -1, "p0": 0, "p1": 0}]
+    assert len(cluster.group_questions[0].members) == 2
     assert [(member.pod.name, member.slot) for member in cluster.group_questions[1].placed] == [("p0", 0), ("p1", 0)]
     assert {pod.key.removeprefix("ns/"): pod.slot for pod in cluster.cache.pods()} == seen[0]
     assert [action.pod.name for action in cluster.preempting] == ["low0"]
@@ -454,11 +458,11 @@ async def test_a_gang_that_does_not_fit_leaves_no_claim_assumed() -> None:
     assert not entry.resource_claim.status.HasField("allocation")
 
 
-@pytest.mark.parametrize(("topology", "constrained"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(("topology", "constrained"), [*itertools.product([False, True], repeat=2)])
 async def test_unusable_claims_of_a_group_are_released_without_preemption(topology: bool, constrained: bool) -> None:
     """The group would wait forever for devices where it does not fit; filter is called once, after the trial.
 
-    A group with a topology constraint releases none.
+    A group with a topology constraint that counts releases none.
     """
     cluster = Cluster([1], post_filters=("DynamicResources",), racks=["a"], topology=topology)
     group = pod_group("g", 2)
@@ -480,7 +484,7 @@ async def test_unusable_claims_of_a_group_are_released_without_preemption(topolo
 
     cluster.release = release
     await cluster.run()
-    if constrained:
+    if constrained and topology:
         assert cluster.group_questions == []
         return
     (request,) = cluster.group_questions
@@ -544,6 +548,14 @@ def test_a_removed_condition_is_written_again() -> None:
     assert _reasons(written) == ["Scheduled", "Unschedulable"]
 
 
+def test_the_condition_of_a_group_that_is_scheduled_again_names_its_generation() -> None:
+    conditions, written = _conditions([5.0])
+    group = pod_group("g", 2)
+    for group.metadata.generation in (3, 3, 4):
+        conditions.set_condition(group, "Scheduled", "")
+    assert [action.set_group_condition.condition.observed_generation for action in written] == [3, 4]
+
+
 def test_a_condition_that_never_arrived_is_written_again() -> None:
     """A write that failed would leave the group without a condition for good; one that is under way is not repeated."""
     clock = [5.0]
@@ -586,4 +598,162 @@ def test_missing_members_and_missing_pod_groups_are_reported() -> None:
         ("PodGroup", "g", "Warning", "WaitingForPods", "waiting for minCount (3) pods to appear: 2 are there"),
         ("Pod", "lost0", "Warning", "WaitingForPodGroup", lost),
         ("Pod", "lost1", "Warning", "WaitingForPodGroup", lost),
+    ]
+
+
+@pytest.mark.parametrize("code", [status_pb2.CODE_UNSCHEDULABLE, status_pb2.CODE_ERROR])
+async def test_what_preemption_does_not_succeed_with_is_neither_executed_nor_promised(
+    code: "status_pb2.Code.ValueType",
+) -> None:
+    cluster = Cluster([1], post_filters=("DefaultPreemption",))
+    cluster.occupy("low", "n0")
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    cluster.victims = ("low",)
+
+    def reprieve(
+        request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        out = filter_phase_pb2.ReprievePodGroupVictimsResponse(status=status_pb2.Status(code=code, messages=["no"]))
+        out.actions.add(pod=request.victims[0].pods[0].pod, evict=bind_pb2.Evict(message="go"))
+        return out
+
+    cluster.reprieve = reprieve
+    await cluster.run()
+    assert cluster.preempting == []
+    assert cluster.failures["p0"].nominated_node in (None, "")
+
+
+async def test_filter_gets_what_reserve_answered_about_members_whose_claims_may_be_released() -> None:
+    """Which devices a member would get decides about its claims."""
+    cluster = Cluster([1], post_filters=("DynamicResources",))
+    cluster.reserving = True
+    group = pod_group("g", 2)
+    group.spec.resource_claims.add(name="c", resource_claim_name="c")
+    cluster.group(group)
+    for number in range(2):
+        cluster.add(f"p{number}", "g", str(number), now=1_000_000.0 + number)
+    cluster.release = lambda request: filter_phase_pb2.ListReleasableClaimsResponse(
+        status=status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE)
+    )
+    await cluster.run()
+    (request,) = cluster.group_questions
+    assert [member.state for member in request.tried] == [b"p0", b""]
+
+
+@pytest.mark.parametrize("plugins", [("Unknown", "DefaultPreemption"), ("DynamicResources", "Unknown")])
+async def test_a_post_filter_plugin_of_an_unknown_kind_is_left_out(plugins: tuple[str, str]) -> None:
+    cluster = Cluster([0], post_filters=plugins)
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    await cluster.run()
+    ((_, _, text),) = cluster.conditions
+    alone = Cluster([0], post_filters=[name for name in plugins if name != "Unknown"])
+    alone.group(pod_group("g", 1))
+    alone.add("p0", "g")
+    await alone.run()
+    assert alone.conditions[0][2] == text
+
+
+@pytest.mark.parametrize("failed", ["", "forbidden"])
+async def test_a_claim_that_is_not_released_is_logged(
+    failed: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing else shows it: the group waits for devices, and its next attempt tries again."""
+    cluster = Cluster([1], post_filters=("DynamicResources",))
+    group = pod_group("g", 2)
+    group.spec.resource_claims.add(name="c", resource_claim_name="c")
+    cluster.group(group)
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+
+    def release(request: filter_phase_pb2.ListReleasableClaimsRequest) -> Any:
+        out = filter_phase_pb2.ListReleasableClaimsResponse(
+            status=status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE)
+        )
+        out.actions.add(pod=request.tried[0].pod, remove_claim_user=bind_pb2.RemoveClaimUser(name="c"))
+        return out
+
+    async def execute(_: object) -> str:
+        return failed
+
+    cluster.release = release
+    monkeypatch.setattr(pod_group_cluster._Preempting, "execute", lambda _, actions: execute(actions))
+    await cluster.run()
+    logged = [text for text in caplog.messages if "cannot use are not released: forbidden" in text]
+    assert len(logged) == bool(failed)
+
+
+async def test_pods_with_claims_of_their_own_may_have_some_to_release() -> None:
+    """Whether or not their group has any."""
+    cluster = Cluster([0], post_filters=("DynamicResources",))
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    cluster.release = lambda request: filter_phase_pb2.ListReleasableClaimsResponse(
+        status=status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE)
+    )
+    await cluster.run()
+    assert len(cluster.group_questions) == 1
+
+
+async def test_a_pod_is_evicted_only_where_that_makes_room() -> None:
+    cluster = Cluster([1], post_filters=("DynamicResources",))
+    cluster.group(pod_group("g", 1))
+    cluster.hopeless = {1}
+    cluster.add("p0", "g", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+
+    def release(request: filter_phase_pb2.ListReleasableClaimsRequest) -> Any:
+        code = status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE
+        out = filter_phase_pb2.ListReleasableClaimsResponse(status=status_pb2.Status(code=code))
+        out.actions.add(pod=request.tried[0].pod, remove_claim_user=bind_pb2.RemoveClaimUser(name="c"))
+        out.actions.add(pod=request.tried[0].pod, evict=bind_pb2.Evict(message="go"))
+        return out
+
+    cluster.release = release
+    await cluster.run()
+    assert [action.WhichOneof("action") for action in cluster.preempting] == ["remove_claim_user"]
+
+
+async def test_members_must_agree_with_those_that_are_being_bound() -> None:
+    cluster = Cluster([9])
+    cluster.group(pod_group("g"))
+    cluster.add("p0", "g")
+    await cluster.run()
+    assert cluster.nodes == {"p0": "n0"}
+    cluster.add("p1", "g", preemptionPolicy="Never")
+    await cluster.run()
+    assert cluster.text("p1") == (
+        "all pods in a pod group hierarchy should have the same preemption policy, "
+        'got PreemptLowerPriority ("p0") and Never'
+    )
+
+
+class _WithoutGroupClaims(Cluster):
+    group_claims = False
+
+
+async def test_claims_of_a_group_count_only_where_that_is_enabled() -> None:
+    cluster = _WithoutGroupClaims([1], post_filters=("DynamicResources",))
+    group = pod_group("g", 2)
+    group.spec.resource_claims.add(name="c", resource_claim_name="c")
+    cluster.group(group)
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+    await cluster.run()
+    assert cluster.group_questions == []
+
+
+async def test_members_that_score_places_nowhere_fail_by_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster([2])
+
+    async def place(*_: Any) -> PlaceAnswer:
+        return PlaceAnswer(slots=(), failure=status.error("Far", "odd scores"))
+
+    monkeypatch.setattr(cluster, "place", place)
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    await cluster.run()
+    assert cluster.text("p0") == "odd scores"
+    assert cluster.conditions == [
+        ("False", "SchedulerError", "failed to schedule other pod from a pod group: odd scores")
     ]

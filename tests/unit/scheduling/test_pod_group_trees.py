@@ -133,8 +133,8 @@ async def test_levels_are_tried_from_the_top(middle: int) -> None:
 
 
 async def test_placements_of_groups_lie_within_that_of_their_tree() -> None:
-    """Racks y1 and z1 would take one group each, but they are not in one zone."""
-    cluster = Cluster([2, 2, 1, 1], racks=["y1", "z1", "z2", "z2"], composite=True)
+    """Racks y1, x1 and z1 would take one group each, but they are not in one zone."""
+    cluster = Cluster([2, 2, 1, 1, 2], racks=["y1", "z1", "z2", "z2", "x1"], composite=True)
     cluster.group(sharing(of_groups("root", 2), "zone"))
     for name in "ab":
         cluster.group(sharing(pod_group(name, 2, parent="root"), "rack"))
@@ -260,6 +260,10 @@ def _refused_trees() -> Iterator[Any]:
         '("podgroup/ns/a") and 0 ("compositepodgroup/ns/root")'
     )
     yield pytest.param([of_groups("root"), pod_group("a", priority=7, parent="root")], text, id="priority")
+
+    others = [pod_group("0", parent="x0"), of_groups("x0", parent="root")]
+    last = pod_group("a", priority=7, parent="root")
+    yield pytest.param([of_groups("root"), *others, last], text, id="priority of the last")
 
     never = pod_group("a", parent="root")
     never.spec.preemption_policy = "Never"

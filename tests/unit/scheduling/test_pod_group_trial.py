@@ -275,3 +275,18 @@ async def test_members_that_cannot_be_read_fail_without_a_call() -> None:
     assert cluster.asked == []
     reasons = {cluster.failures[name].reasons[0].code for name in ("p0", "p1") if cluster.failures[name].reasons}
     assert (set(cluster.failures), cluster.nodes, reasons) == ({"p0", "p1"}, {}, {"podInvalid"})
+
+
+@pytest.mark.parametrize(("nominated", "calls"), [("", [3]), ("p0", [1, 2]), ("p1", [1, 1, 1]), ("p2", [2, 1])])
+async def test_a_member_that_is_nominated_is_tried_alone(nominated: str, calls: list[int]) -> None:
+    """Filter is asked about its node, which is no answer about the others."""
+    cluster = Cluster([3])
+    cluster.group(pod_group("g", 3))
+    for number in range(3):
+        cluster.add(f"p{number}", "g", now=T0 + number)
+    if nominated:
+        pod = cluster.queue.contents.get(f"ns/{nominated}")
+        assert pod is not None
+        cluster.queue.nominator.nominate(pod.record, "n0")
+    await cluster.run()
+    assert [count for what, _, count in cluster.asked if what == "filter"] == calls

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.metric_values import counts
+from tests.helpers.metric_values import counts, sums
 from tests.helpers.pod_group_builders import PROFILE, pod_group
 from tests.helpers.pod_group_cluster import Cluster
+from tests.helpers.virtual_time import Clock
 from trireme.cache import cluster_cache
+from trireme.framework import status
+from trireme.plugin_api.placements import NodesOfDomain
 from trireme.v1 import bind_pb2, filter_phase_pb2, status_pb2
 
 
@@ -150,7 +153,7 @@ async def test_members_that_cannot_be_reserved_again_leave_nothing_behind(
         assert (reason, text.startswith("failed to assume the subtree: ")) == ("SchedulerError", True)
     await asyncio.sleep(0)
     assert (cluster.nodes, cluster.started) == ({}, [])
-    assert cluster.unreserved.count("p0") == 3
+    assert [cluster.unreserved.count(name) for name in ("p0", "p1")] == [3, 2 if how == "broken" else 3]
 
 
 async def test_a_trial_without_room_is_recorded_with_its_search_for_victims() -> None:
@@ -273,3 +276,89 @@ async def test_a_group_without_members_to_try_counts_as_scheduled() -> None:
     await cluster.run_group(batch)
     assert counts(cluster.metrics.instruments.group_attempts) == {f"scheduled {PROFILE} podgroup": 1}
     assert (cluster.asked, cluster.conditions) == ([], [])
+
+
+def _timed(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, **seconds: float) -> None:
+    """By the clock of metrics each call of these methods takes so long; it does not begin at zero."""
+    clock = Clock(1000.0)
+    monkeypatch.setattr(cluster.metrics, "clock", clock)
+
+    def timed(original: Any, duration: float) -> Any:
+        async def call(*arguments: Any, **named: Any) -> Any:
+            clock.now += duration
+            return await original(*arguments, **named)
+
+        return call
+
+    for name, duration in seconds.items():
+        monkeypatch.setattr(cluster, name, timed(getattr(cluster, name), duration))
+
+
+async def test_the_time_of_each_step_of_a_group_that_preempts_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster([1], post_filters=("DynamicResources", "DefaultPreemption"))
+    cluster.occupy("low", "n0")
+    _gang(cluster, "a")
+    cluster.victims = ("low",)
+    cluster.reprieve = lambda request: filter_phase_pb2.ReprievePodGroupVictimsResponse(
+        status=status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+    )
+    _timed(monkeypatch, cluster, filter=1.0, list_pod_group_victims=10.0, reprieve_pod_group_victims=100.0)
+    await cluster.run()
+    instruments = cluster.metrics.instruments
+    group = f"{PROFILE} podgroup"
+    assert sums(instruments.group_attempt_seconds) == {f"waiting_on_preemption {group}": (1, 112.0)}
+    assert sums(instruments.group_algorithm_seconds) == {group: (1, 1.0)}
+    assert sums(instruments.algorithm_seconds) == {"": (2, 2.0)}
+    assert sums(instruments.point_seconds)[f"PodGroupPostFilter Success {PROFILE}"] == (1, 111.0)
+    assert sums(instruments.plugin_seconds) == {
+        "DynamicResources PodGroupPostFilter Unschedulable": (1, 0.0),
+        "DefaultPreemption PodGroupPostFilter Success": (1, 111.0),
+        "DefaultPreemption RankNodes Success": (1, 0.0),
+    }
+    assert sums(instruments.evaluation_seconds) == {"podgroup Success": (1, 111.0)}
+
+
+class _Racks:
+    """Generates a placement of each of two nodes, which takes a while."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+
+    def generate(self, *_: object) -> list[NodesOfDomain]:
+        self.clock.now += 5.0
+        return [NodesOfDomain("a", (0,)), NodesOfDomain("b", (1,))]
+
+
+class _Licences:
+    """A remote plugin at PlacementFeasible that takes a while."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+
+    async def placement_feasible(self, trial: object, steps: list[object]) -> list[status.Status]:
+        self.clock.now += 7.0
+        return [status.SUCCESS for _ in steps]
+
+
+async def test_the_time_of_each_step_of_a_group_with_placements_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    racks, licences = _Racks(), _Licences()
+    generators: Any = {"Racks": racks}
+    remote: Any = {"Licences": licences}
+    cluster = Cluster([1, 1], topology=True, generators=generators, remote_feasible=remote)
+    cluster.totals = [1, 2]
+    _gang(cluster, "a")
+    _timed(monkeypatch, cluster, filter=1.0, score_pod_group_placements=1000.0)
+    clock: Any = cluster.metrics.clock
+    racks.clock = licences.clock = clock
+    await cluster.run()
+    instruments = cluster.metrics.instruments
+    group = f"{PROFILE} podgroup"
+    # In each placement the plugin is called before the pod is tried, and after it.
+    assert sums(instruments.group_attempt_seconds) == {f"scheduled {group}": (1, 5.0 + 2 * 15.0 + 1000.0)}
+    assert sums(instruments.placement_seconds) == {f"feasible {group}": (2, 30.0)}
+    points = sums(instruments.point_seconds)
+    assert points[f"PlacementGenerate Success {PROFILE}"] == (1, 5.0)
+    assert points[f"PlacementScore Success {PROFILE}"] == (1, 1000.0)
+    feasible = [found for name, found in points.items() if name.startswith("PlacementFeasible")]
+    assert sum(seconds for _, seconds in feasible) == 28.0
+    assert sums(instruments.plugin_seconds)["Racks PlacementGenerate Success"] == (1, 5.0)

@@ -13,7 +13,7 @@ from trireme.cli import display, explain_command
 from trireme.framework import sort_key, status
 from trireme.frontend import queue_plugin_calls
 from trireme.frontend.serving import scheduler_explanation, scheduler_status
-from trireme.queueing import states
+from trireme.queueing import queued_pod, states
 from trireme.remote import remote_queue_sort
 from trireme.scheduling import queue_executor
 from trireme.v1 import core_pb2
@@ -519,3 +519,102 @@ def test_a_failed_call_is_repeated_once_at_a_time(world: World, sorter: Sorter) 
     world.loop.advance(1.1)
     assert len(sorter.calls) == calls + 1
     assert sorted(sorter.calls[-1]) == ["a", "b", "c"]
+
+
+def test_a_pod_that_has_no_key_yet_is_called_about_by_who_asked_for_it(world: World, sorter: Sorter) -> None:
+    """It is not in the queue, though it may have changed meanwhile: its place there cannot be kept."""
+    sort_keys = _executor(world).remote.sort_keys
+    original = sorter.sort_keys
+
+    async def slow(profile: str, pods: Sequence[core_pb2.Pod]) -> list[remote_queue_sort.Answer]:
+        await asyncio.sleep(0.5)
+        return await original(profile, pods)
+
+    sorter.sort_keys, sorter.failing = slow, {"p", "q"}  # type: ignore[method-assign]
+    world.create("p", 1)
+    world.create("q", 1)  # waits for the call about the first
+    pod = world.frontend.scheduling.queue.contents.get("ns/q")
+    assert isinstance(pod, queued_pod.QueuedPodInfo)
+    again = world.loop.create_task(sort_keys.request(pod))
+    changed = dict(world.api.stored("pods")["q"])
+    changed["metadata"] = {**changed["metadata"], "annotations": {"a": "b"}}
+    world.api.record("pods", EventKind.MODIFIED, changed)
+    world.deliver("pods", 1)
+    world.loop.advance(1.5)
+    assert again.done()
+    assert sort_keys.failed_renewals() == {}
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_new_connection_to_the_plugin_is_called_from_then_on(world: World, sorter: Sorter, same: bool) -> None:
+    world.set_available("filters", available=False)
+    sort_keys = _executor(world).remote.sort_keys
+    again = Sorter()
+    if not same:
+        again.name = "Another"
+    sort_keys.reconnect(again)  # type: ignore[arg-type]
+    sort_keys.reconnect(None)
+    world.create("p", 1)
+    assert (again.called_about(), sorter.called_about()) == ((["p"], []) if same else ([], ["p"]))
+
+
+@pytest.mark.parametrize(
+    ("then", "levels"),
+    [("no plugin", []), ("ignored", [(9,)]), ("another plugin", [(7,), (9,)])],
+    ids=["no plugin", "ignored", "another plugin"],
+)
+def test_an_answer_that_comes_after_a_new_configuration_orders_the_pod_until_the_next_alone(
+    world: World, sorter: Sorter, then: str, levels: list[tuple[int, ...]]
+) -> None:
+    """And not where there is no plugin any more, or where it left the pod to its priority."""
+    world.set_available("filters", available=False)
+    sorter.levels = {"p": 5}
+    world.create("p", 1, 3)
+    original = sorter.sort_keys
+
+    async def slow(profile: str, pods: Sequence[core_pb2.Pod]) -> list[remote_queue_sort.Answer]:
+        answers = await original(profile, pods)
+        await asyncio.sleep(0.5)
+        return answers
+
+    sorter.sort_keys, sorter.levels = slow, {"p": 7}  # type: ignore[method-assign]
+    sorter.ignores_failure, sorter.keyless = True, {"p"} if then == "ignored" else set()
+    _configure(world, sorter, "v2")
+    if then != "no plugin":
+        again = Sorter()
+        again.levels = {"p": 9}
+        _configure(world, again, "v3")
+    else:
+        _configure(world, None)
+    world.loop.advance(0.4)
+    before = _levels(world)
+    found: list[tuple[int, ...]] = []
+    sort_anew = _executor(world).remote.sort_keys._sort_anew
+
+    def note(key: str, uid: str) -> None:
+        sort_anew(key, uid)
+        found.append(_levels(world)["p"])
+
+    _executor(world).remote.sort_keys._sort_anew = note
+    world.loop.advance(2.0)
+    assert before == {"p": (-3,) if then == "no plugin" else (5,)}
+    assert found == levels
+
+
+def test_a_pod_that_waits_to_enter_the_queue_is_no_renewal_any_more(world: World, sorter: Sorter) -> None:
+    """It is called about until it may enter; two rows of calls would be made about it."""
+    world.set_available("filters", available=False)
+    world.create("huge", 1000)
+    sorter.failing = {"huge"}
+    _configure(world, sorter, "others")
+    sort_keys = _executor(world).remote.sort_keys
+    assert len(sort_keys.failed_renewals()) == 1
+    world.set_available("filters", available=True)
+    world.create("other", 1)
+    while world.pending_calls:
+        world.answer_all()
+    assert isinstance(_state(world, "huge"), states.Unschedulable)
+    world.loop.advance(400)
+    assert isinstance(_state(world, "huge"), states.PreEnqueuePending)
+    world.loop.advance(20)
+    assert sort_keys.failed_renewals() == {}

@@ -108,6 +108,7 @@ async def test_an_object_that_changed_since_filter_saw_it_is_not_assumed() -> No
     answer = await reserving.reserve()
     assert isinstance(answer, status.Status)
     assert (answer.code, reserving.assumed, reserving.changes) == (status.Code.ERROR, 0, [])
+    assert [reason.code for reason in answer.reasons] == ["objectChanged"]
 
 
 async def test_unreserve_that_fails_is_over() -> None:

@@ -206,3 +206,30 @@ def test_phases_of_their_own_prepare_whatever_processors_the_frontend_has(monkey
     monkeypatch.setattr("trireme_kube.componentbase.processors.usable", lambda: 16)
     assert scheduler_settings._prepares_ahead(phases())
     assert not scheduler_settings._prepares_ahead(phases(local="InProcess"))
+
+
+def test_actions_that_a_cycle_waits_for_are_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a client may send little, those of one cycle take longer than any cycle does otherwise."""
+    with one_node() as world:
+        world.create("first", 1)
+        world.answer_all()
+        preemptions = world.frontend.scheduling.preemptions
+        monkeypatch.setattr(type(preemptions), "completed_actions", 5)
+        assert _progress(world).completed == 1 + 5
+
+
+def test_a_cycle_is_under_way_while_batches_are_placed_in_turn() -> None:
+    """What waits for the end of a cycle would come in between."""
+    world = World()
+    world.api.put_node("n0", 12)
+    world.deliver("nodes", 1)
+    world.create("first", 1)
+    for cpus in (4, 5):
+        world.create(f"p{cpus}", cpus)
+    while "FilterClasses" not in world.pending_rpcs():
+        world.answer(world.pending_calls[0], "good")
+    assert world.frontend.scheduling.scheduler.in_cycle
+    while world.pending_calls:
+        world.answer_all()
+    assert not world.frontend.scheduling.scheduler.in_cycle
+    world.close()

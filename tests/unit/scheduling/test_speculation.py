@@ -10,7 +10,8 @@ import pytest
 
 from tests.helpers.frontend_world import GUARD, World, one_node
 from tests.helpers.frontend_world_api import PROFILE
-from trireme.scheduling import batch_limit, scheduler, scheduler_settings, speculation
+from trireme.queueing import queued_pod
+from trireme.scheduling import batch_limit, ports, scheduler, scheduler_settings, speculation
 from trireme.wire import node_columns
 from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 from trireme_kube.client.informers.watch import EventKind
@@ -243,6 +244,7 @@ class Alone:
         self.filtered = filtered
         self.placed_for: list[int] = []
         self.missing: set[str] = set()
+        self.fault: Exception | None = None
         self.speculation = speculation.Speculation(
             cast(Any, self), cast(Any, self), batch_limit.BatchLimit(100), lambda: 7
         )
@@ -254,6 +256,8 @@ class Alone:
         return -1
 
     async def filter(self, *call: Any) -> FilterAnswer:
+        if self.fault is not None:
+            raise self.fault
         return self.filtered
 
     async def place(self, profile: str, class_id: int, count: int, *rest: Any) -> PlaceAnswer:
@@ -317,4 +321,37 @@ async def test_places_are_void_unless_each_pod_that_took_one_was_assumed() -> No
     used.take_places(1)
     alone.speculation.drop_unless_current(used)
     alone.revision += 1
+    assert alone.speculation.placement((PROFILE, 1), 1) is None
+
+
+def test_a_pod_that_waits_is_tried_before_places_are_looked_for(world: World) -> None:
+    """Nothing is waited for meanwhile: not even a millisecond."""
+    for name, cpus in (("second", 1), ("other", 2)):
+        world.create(name, cpus)
+    for rpc in ("Filter", "Place"):
+        world.answer(next(call for call in world.pending_calls if call.rpc == rpc), "good")
+    (call,) = (call for call in world.pending_calls if call.rpc == "Filter")
+    assert call.request.cycle.pod_class == _class_of(world, "other")
+
+
+def _class_of(world: World, name: str) -> int:
+    pod = world.frontend.scheduling.queue.contents.get(f"ns/{name}")
+    assert isinstance(pod, queued_pod.QueuedPodInfo)
+    return pod.record.class_id
+
+
+@pytest.mark.parametrize("fault", [ports.PhaseFault("odd"), ports.PhaseUnavailable("nobody")])
+async def test_where_a_phase_does_not_answer_no_place_is_known(fault: Exception) -> None:
+    """The places found earlier are void too, as the next pods of the class took some of them."""
+    alone = Alone(FITS)
+    assert await alone.after(("a", False)) is not None
+    alone.fault = fault
+    assert await alone.after(("b", False)) is None
+
+
+async def test_places_that_are_forgotten_are_given_to_no_pod() -> None:
+    """Another configuration is in force."""
+    alone = Alone(FITS)
+    assert await alone.after(("a", False)) is not None
+    alone.speculation.forget()
     assert alone.speculation.placement((PROFILE, 1), 1) is None

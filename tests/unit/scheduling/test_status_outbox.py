@@ -239,3 +239,16 @@ async def test_a_failed_write_is_told_unless_a_newer_one_waits() -> None:
     await outbox.wait_until_written("u-again")
     task.cancel()
     assert failed == ["u-bad"]
+
+
+@on_virtual_time
+async def test_of_each_pod_one_write_is_under_way_though_its_turn_was_moved_forward() -> None:
+    """The newer write could overtake it, and the older condition stay."""
+    async with _outbox(running=False) as (outbox, _):
+        outbox.send(_condition("a", "old"))
+        waits = asyncio.create_task(outbox.wait_until_written("u-a"))
+        await asyncio.sleep(0)
+        assert len(outbox._take_next_batch()) == 1
+        outbox.send(_condition("a", "new"))
+        assert outbox._take_next_batch() == []
+        waits.cancel()

@@ -422,3 +422,26 @@ def test_calls_of_pre_bind_end_when_it_is_closed(stage: str, monkeypatch: pytest
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     virtual_time.run(main)
+
+
+def test_a_pod_waits_for_no_plugin_that_went_while_permit_was_called() -> None:
+    async def main(_: Callable[[], float]) -> None:
+        waiting = waiting_pods.WaitingPods()
+        waiting.forget_plugins(lambda plugin: plugin != "Gone")
+        wait = waiting.begin_wait("u", "ns/web", {"Gone": 10.0})
+        assert waiting.pods() == []
+        assert await wait() == status.SUCCESS
+
+    virtual_time.run(main)
+
+
+def test_a_pod_waits_for_none_of_several_plugins_that_went() -> None:
+    async def main(_: Callable[[], float]) -> None:
+        waiting = waiting_pods.WaitingPods()
+        wait = waiting.begin_wait("u", "ns/web", {"A": 10.0, "B": 10.0, "C": 10.0})
+        waiting.forget_plugins(lambda plugin: plugin == "C")
+        assert [pod.plugins for pod in waiting.pods()] == [("C",)]
+        waiting.allow("u", "C")
+        assert await wait() == status.SUCCESS
+
+    virtual_time.run(main)

@@ -2,7 +2,7 @@
 
 Source: pkg/scheduler/framework/plugins/topologyaware.
 
-Tests: tests/unit/evaluation/test_pod_group_placements.py.
+Tests: tests/unit/scheduling/test_pod_group_placements.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -109,8 +109,7 @@ def _first_pod_of_each_class(
     is invalid) are left out.
     """
     seen: set[int] = set()
-    assumed = [uid for uid in group.members if cache.is_assumed(uid)]
-    placed = [cache.pod(uid) for uid in (*group.placed, *assumed)]
+    placed = [cache.pod(uid) for uid in (*group.placed, *group.members)]
     for record in (*(pod.record for pod in members), *placed):
         if record is not None and record.class_id and record.class_id not in seen:
             seen.add(record.class_id)

@@ -11,7 +11,7 @@ lie within it. So the topology of a group bounds all groups below it.
 Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingPlacementAlgorithm,
 compositePodGroupSchedulingPlacementAlgorithm, …/plugins/topologyaware.
 
-Tests: tests/unit/evaluation/test_pod_group_placements.py, tests/unit/scheduling/test_pod_group_trees.py.
+Tests: tests/unit/scheduling/test_pod_group_placements.py, tests/unit/scheduling/test_pod_group_trees.py.
 """
 
 import functools
@@ -109,7 +109,8 @@ class PodGroupPlacements:
             if result.succeeded:
                 self._trials.unassume_all(list(result.placed_members()))
                 found.append((placement, result))
-        if not found and first is not None:
+        if not found:
+            assert first is not None  # there is a placement at least
             first.status = _status_without_feasible_placement(len(candidates), first.status)
             return first
         return await self._reassume_best(request, node, found)
@@ -118,8 +119,7 @@ class PodGroupPlacements:
         self, request: PodGroupRequest, candidates: Sequence[GroupPlacement | None]
     ) -> GroupPlacement | None:
         """The placement with the nodes that members are nominated to; None: there is none, or more than one."""
-        names = {pod.record.nominated_node for pod in request.all_pods()} - {""}
-        slots = {self._cache.slot_of(name) for name in names}
+        slots = {self._cache.slot_of(pod.record.nominated_node) for pod in request.all_pods()}
         found = [each for each in candidates if each is not None and not slots.isdisjoint(each.slots)]
         return found[0] if len(found) == 1 else None
 
@@ -254,7 +254,8 @@ class PodGroupPlacements:
         inside = None if around is None else frozenset(around.slots)
         for name in self._cache.node_names():
             entry, slot = self._cache.node(name), self._cache.slot_of(name)
-            if entry is not None and (inside is None or slot in inside):
+            assert entry is not None  # its name is that of a node
+            if inside is None or slot in inside:
                 yield slot, entry.metadata.labels
 
     def _labels_of_node(self, name: str) -> Mapping[str, str] | None:

@@ -237,7 +237,7 @@ class PodGroupPostFilters:
             text = f"{post_filter_context.GROUP_TEXT_PREFIX}{result.status.message}"
             return PodGroupPostFilterResult(code, text, _causes_of_trial(result.status, text))
         # As in kube-scheduler, all members that fitted count and are nominated, even if their own group did not fit.
-        proposed = [(member, member.assumed) for member in result.fitting_members() if member.assumed is not None]
+        proposed = list(result.fitting_members())
         try:
             message = filter_phase_pb2.ReprievePodGroupVictimsRequest(
                 cycle=self._make_cycle(proposed[0][0].pod),

@@ -128,9 +128,9 @@ class PodGroupResult:
             for child in self.children:
                 yield from child.placed_members()
 
-    def fitting_members(self) -> Iterator[MemberAttempt]:
-        """The members that fitted when they were tried, whether or not their group succeeded."""
-        yield from (member for member in self.attempts if member.assumed is not None)
+    def fitting_members(self) -> Iterator[tuple[MemberAttempt, assumed_pod.AssumedPod]]:
+        """The members that fitted when they were tried, and where, whether or not their group succeeded."""
+        yield from ((member, member.assumed) for member in self.attempts if member.assumed is not None)
         for child in self.children:
             yield from child.fitting_members()
 

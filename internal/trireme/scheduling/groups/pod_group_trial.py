@@ -223,7 +223,7 @@ class PodGroupTrials:
         joined = False
         for pod in members:
             alone = bool(self._queue.nominator.node_of(pod.uid))
-            if batches and joined and not alone and batches[-1][0].record.class_id == pod.record.class_id:
+            if joined and not alone and batches[-1][0].record.class_id == pod.record.class_id:
                 batches[-1].append(pod)
             else:
                 batches.append([pod])

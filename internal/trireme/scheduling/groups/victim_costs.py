@@ -72,8 +72,6 @@ class VictimCosts:
                 self._costs.pop(pod.slot, None)
 
     def _cost(self, slot: int) -> _Cost:
-        if slot not in self._by_slot:
-            return ()
         if slot not in self._costs:
             self._costs[slot] = _cost_of([self._victims[number] for number in self._surviving(slot)])
         return self._costs[slot]
