@@ -42,6 +42,8 @@ CLUSTERS = ((12, "light"), (12, "busy"), (6, "busy"))
 HOURS = 0.08
 # One of so many runs has to differ by a mutant that counts.
 FIRST_RUNS = 3
+# A run that takes more processor time does not end. Units: seconds.
+_LONGEST_RUN = 150
 # What the unchanged product does: the hashes of its traces, and the blocks that its runs get to.
 _UNCHANGED = ROOT / "build" / "simulated-mutants.json"
 
@@ -211,6 +213,7 @@ def _try(path: str, number: int, seconds: float) -> Trial:
     file.mutants[number].change.apply()
     ast.fix_missing_locations(file.tree)
     runs = Runs(MutatedModules([file]).install)
+    resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_RUN, _LONGEST_RUN))  # of each run's process
     began, trial = _processor_seconds(), Trial(differs=False)
     while trial.seconds < seconds and not trial.violation and (trial.differs or trial.seed < FIRST_RUNS):
         trial = _run(runs, trial, began)

@@ -31,13 +31,17 @@ from trireme.queueing.states import (
 
 
 class _Seen(NamedTuple):
-    """What was seen of a pod: its failures in a row by error, and by refusal, when it failed last, its attempts."""
+    """What was seen of a pod: its failures in a row by error, and by refusal, when it failed last, its attempts.
+
+    `tried`: an attempt has begun, and did not fail so far.
+    """
 
     pod: Any
     errors: int = 0
     refusals: int = 0
     at: float = 0.0
     attempts: int = 0
+    tried: bool = False
 
 
 class QueueChecks:
@@ -64,10 +68,11 @@ class QueueChecks:
             group = getattr(batch, "group", None)
             popped = [] if batch is None else batch.pods if group is None else [group]
             found += order(popped, ready, max_batch)
-            for pod in popped if group is None else group.members.values():
-                if isinstance(pod.state, InFlight):
-                    seen = self._of(queue._transitions, pod)
-                    self._seen[queue._transitions][pod.uid] = seen._replace(attempts=seen.attempts + 1)
+            for pod in popped if group is None else [group.members[uid] for uid in group.attempt]:
+                seen = self._of(queue._transitions, pod)
+                self._seen[queue._transitions][pod.uid] = seen._replace(attempts=seen.attempts + 1, tried=True)
+                if seen.tried:
+                    found.append(f"pod {pod.key} is tried again, and no attempt has failed since")
             self.violations += [f"at a pop of the queue: {text}" for text in found]
             return batch
 
@@ -82,7 +87,7 @@ class QueueChecks:
             record_failure(moved, pod, latest, now, rejectors, pending, *more)
             refused = bool(rejectors or pending)
             self._seen[moved][pod.uid] = seen._replace(
-                errors=0 if refused else seen.errors + 1, refusals=seen.refusals + refused, at=now
+                errors=0 if refused else seen.errors + 1, refusals=seen.refusals + refused, at=now, tried=False
             )
 
         owner.record_failure = observed
@@ -147,7 +152,7 @@ class QueueChecks:
             seen = self._of(moved, pod)
             known = (pod.consecutive_errors, pod.unschedulable_count, pod.attempts)
             if known != (seen.errors, seen.refusals, seen.attempts):
-                yield f"pod {pod.key} has failed by error, been refused and tried {known} times, not {seen[1:]}"
+                yield f"pod {pod.key} has failed by error, been refused and tried {known} times, not {seen[1:5]}"
             if isinstance(pod.state, BackOff) and seen.at and pod.state.until != end_of_back_off(seen, moved.policy):
                 yield f"pod {pod.key} backs off until {pod.state.until}, not {end_of_back_off(seen, moved.policy)}"
 

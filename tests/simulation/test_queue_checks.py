@@ -149,6 +149,20 @@ def test_the_back_off_of_a_group_is_that_of_its_failures(
     assert len(checks.violations) == (wrong and how is not GroupAttemptResult.SCHEDULED)
 
 
+def test_a_pod_that_is_tried_twice_is_found(checks: QueueChecks) -> None:
+    """If this fails, a pod may be tried while it is being bound, and only time is lost."""
+    queue = grouping_queue()
+    assert queue.groups is not None
+    queue.groups.set_group(pod_group("g", min_count=1), T0)
+    queue.add(member("p", "g"), T0)
+    batch: Any = queue.pop(T0, 8)
+    queue.done("uid-p", T0)
+    batch.group.waiting = dict(batch.group.members)  # as if they had not been taken out
+    queue.groups.finish_attempt(batch.group, GroupAttemptResult.SCHEDULED, T0)
+    queue.pop(T0, 8)
+    assert any(text.endswith("pod ns/p is tried again, and no attempt has failed since") for text in checks.violations)
+
+
 def test_a_member_of_a_group_in_two_places_is_found(checks: QueueChecks) -> None:
     """If this fails, a member may be tried twice at a time."""
     queue = grouping_queue()
