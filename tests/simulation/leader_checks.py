@@ -120,10 +120,8 @@ class LeaderChecks:
             self._successor, self._bound_before = holder, set(self._node_of)
 
     def _on_cycle(self, running: Any, batch: Any) -> None:
-        """A leader tries no pod that has a node, and none before it knows what was bound when it got the Lease."""
+        """A leader schedules nothing before it knows what was bound when it got the Lease."""
         built = next((each for each in self._apps if each.scheduling.scheduler is running), None)
-        if built is not None:
-            self._check_without_node(built.cluster.cache, batch)
         term = None if built is None else built.context.leader.term
         if built is None or term is None or term.holder != self._successor:
             return
@@ -132,12 +130,6 @@ class LeaderChecks:
         if unknown:
             names = sorted(self._pods[uid]["metadata"]["name"] for uid in unknown)
             self._violated(f"a leader schedules without knowing that these are bound since before it led: {names}")
-
-    def _check_without_node(self, cache: Any, batch: Any) -> None:
-        group = getattr(batch, "group", None)
-        pods = batch.pods if group is None else [group.members[uid] for uid in group.attempt]
-        placed = [(each.key, cache.pod(each.uid)) for each in pods]
-        self.violations += [f"pod {key} is tried, and is on {on.node_name}" for key, on in placed if on is not None]
 
     # Groups
 

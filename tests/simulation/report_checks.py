@@ -1,10 +1,11 @@
-"""What must hold of what users read about a pod: its condition adds up, and events say what happened."""
+"""What must hold of what users read about a pod: its condition adds up, in no future, and events say what happened."""
 
 from __future__ import annotations
 
 import collections
+import datetime
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from tests.simulation.placed_pods import PlacedPods
 from trireme_kube.embedded.api.resources import EVENTS, NODES, PODS, Object, Resource
@@ -12,6 +13,8 @@ from trireme_kube.embedded.storage.store import ADDED, DELETED, Event, Store
 
 # A leader may know the nodes as they were so long ago. Units: seconds.
 LAG_SECONDS = 120.0
+# How far two clocks of one process may be apart. Units: seconds.
+_ACCURACY = 0.6
 _NODES = re.compile(r"0/(\d+) nodes are available:(.*)", re.DOTALL)
 _COUNTED = re.compile(r"(?:^| )(\d+) [A-Za-z]")
 _ASSIGNED = re.compile(r"Successfully assigned \S+ to (\S+)")
@@ -20,8 +23,14 @@ _ASSIGNED = re.compile(r"Successfully assigned \S+ to (\S+)")
 class ReportChecks:
     """Follows the writes. `violations` are in the order in which they happened."""
 
-    def __init__(self, store: Store, placed: PlacedPods, now: Callable[[], float]) -> None:
+    def __init__(
+        self, store: Store, placed: PlacedPods, now: Callable[[], float], latest_wall: Callable[[], float]
+    ) -> None:
+        """`latest_wall`: the wall clock of the process whose clock is set furthest ahead. Units: Unix seconds."""
         self.violations: list[str] = []
+        self._latest_wall = latest_wall
+        # How far a wall clock has been ahead of the simulation's time.
+        self._ahead = 0.0
         self._placed = placed
         self._now = now
         # How many nodes there were, from which moment on.
@@ -35,11 +44,22 @@ class ReportChecks:
         elif resource is NODES and event.type == DELETED:
             self._count(-1)
         elif resource is PODS and event.before is not None and event.type != DELETED:
+            self._check_times(event.record.name, event.record.object, event.before.object)
             text = _refusal(event.record.object)
             if text != _refusal(event.before.object):
                 self.violations += [f"condition of pod {event.record.name}: {each}" for each in self._wrong(text)]
         elif resource is EVENTS and event.type == ADDED:
             self.violations += self._wrong_event(event.record.object)
+
+    def _check_times(self, name: str, pod: Object, before: Object) -> None:
+        self._ahead = max(self._ahead, self._latest_wall() - self._now())
+        known = _conditions(before)
+        for each in _conditions(pod):
+            time = each.get("lastTransitionTime")
+            if each not in known and time:
+                ahead = datetime.datetime.fromisoformat(time).timestamp() - self._now() - self._ahead
+                if ahead > _ACCURACY:
+                    self.violations.append(f"condition {each['type']} of pod {name} is of {ahead:.1f} s in the future")
 
     def _count(self, change: int) -> None:
         self._counts.append((self._now(), self._counts[-1][1] + change))
@@ -74,7 +94,10 @@ class ReportChecks:
             yield from (f"event: {each}" for each in self._wrong(text))
 
 
+def _conditions(pod: Object) -> Sequence[Object]:
+    return (pod.get("status") or {}).get("conditions") or ()
+
+
 def _refusal(pod: Object) -> str:
     """The text of the pod's condition; empty: nothing has refused it."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return next((str(each.get("message", "")) for each in conditions if each["type"] == "PodScheduled"), "")
+    return next((str(each.get("message", "")) for each in _conditions(pod) if each["type"] == "PodScheduled"), "")

@@ -111,7 +111,9 @@ class Simulation:
         self._wake_ups = WakeUpChecks()
         self._queues = QueueChecks()
         self._errors = ErrorChecks()
-        self._reports = ReportChecks(self._cluster.store, self._invariants.placed, lambda: loop.now)
+        self._reports = ReportChecks(
+            self._cluster.store, self._invariants.placed, lambda: loop.now, self._cluster.latest_wall
+        )
         self._configurations = ConfigurationChecks(self._cluster.configurations)
         self._frontends = FrontendChecks(self._cluster.store, self._invariants.placed, self._on_built)
         self._leftovers = LeftoverChecks(self._cluster.store, self._invariants.placed, lambda: loop.now)

@@ -166,7 +166,7 @@ def test_who_leads_knows_what_is_bound(leader: _Leader, known: bool) -> None:
         cluster=SimpleNamespace(cache=leader.cache), scheduling=SimpleNamespace(scheduler=running), context=context
     )
     leader.checks.add(built)
-    leader.checks._on_cycle(running, SimpleNamespace(pods=[]))
+    leader.checks._on_cycle(running, None)
     assert len(leader.checks.violations) == (not known)
 
 

@@ -14,9 +14,9 @@ class _Server:
     """A store with three nodes, and a pod on one of them."""
 
     def __init__(self) -> None:
-        self.store, placed, self.now = Store(), PlacedPods(), 0.0
+        self.store, placed, self.now, self.ahead = Store(), PlacedPods(), 0.0, 0.0
         self.store.listen(PODS, placed.on_pod)
-        self.checks = ReportChecks(self.store, placed, lambda: self.now)
+        self.checks = ReportChecks(self.store, placed, lambda: self.now, lambda: self.now + self.ahead)
         for name in ("node-1", "node-2", "node-3"):
             self.put(NODES, name)
         self.put(PODS, "bound", spec={"containers": [{"name": "c"}], "nodeName": "node-1"})
@@ -25,8 +25,8 @@ class _Server:
         namespace = {} if resource is NODES else {"namespace": "default"}
         self.store.put(resource, {"metadata": {"name": name, "uid": f"uid-{name}", **namespace}, **fields})
 
-    def refuse(self, message: str) -> None:
-        condition = {"type": "PodScheduled", "status": "False", "message": message}
+    def refuse(self, message: str, time: str = "1970-01-01T00:00:00Z") -> None:
+        condition = {"type": "PodScheduled", "status": "False", "message": message, "lastTransitionTime": time}
         for conditions in ([], [condition]):
             self.put(PODS, "p", spec={"containers": [{"name": "c"}]}, status={"conditions": conditions})
 
@@ -74,6 +74,15 @@ def test_a_leader_may_know_the_nodes_of_a_while_ago() -> None:
     server.store.remove(NODES, "", "node-4")
     server.refuse("0/1 nodes are available: 1 Insufficient cpu.")
     assert len(server.checks.violations) == 1
+
+
+@pytest.mark.parametrize(("ahead", "found"), [(0.0, 1), (1.0, 1), (3600.0, 0)])
+def test_a_condition_of_the_future_is_found(ahead: float, found: int) -> None:
+    """If this fails, users read times that no clock has shown."""
+    server = _Server()
+    server.ahead = ahead
+    server.refuse("0/3 nodes are available: 3 Insufficient cpu.", "1970-01-01T00:00:02Z")
+    assert len(server.checks.violations) == found
 
 
 @pytest.mark.parametrize(
