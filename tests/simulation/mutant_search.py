@@ -203,6 +203,8 @@ def _try_apart(path: str, number: int, minutes: float) -> Trial:
         str(number),
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode < 0:
+        raise RuntimeError(f"{path} {number}: a signal has ended the trial")
     if done.returncode:
         return Trial(violation=f"the product cannot be imported: {done.stderr.strip().splitlines()[-1:]}")
     return Trial(**json.loads(done.stdout.splitlines()[-1]))

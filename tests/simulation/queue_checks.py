@@ -61,6 +61,8 @@ class QueueChecks:
         pop = owner.pop
 
         def observed(queue: Any, now: float, max_batch: int) -> Any:
+            if self.violations:
+                return pop(queue, now, max_batch)  # the run is over, but for pods that are popped without end
             waiting = waiting_entities(queue)
             found = [*self._differences(queue, waiting)]
             ready = ready_entities(waiting, queue._transitions.policy)
@@ -140,7 +142,7 @@ class QueueChecks:
         of_queue = self._seen.setdefault(moved, {})
         seen = of_queue.get(pod.uid)
         if seen is None or seen.pod is not pod:
-            seen = of_queue[pod.uid] = _Seen(pod, pod.consecutive_errors, pod.unschedulable_count, 0.0, pod.attempts)
+            seen = of_queue[pod.uid] = _Seen(pod)
         return seen
 
     def _differences(self, queue: Any, waiting: Sequence[Any]) -> Iterator[str]:
