@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tests.simulation import kept_state, pending_checks, snapshot_checks, unplaced_pods
+from tests.simulation.answer_checks import AnswerChecks
 from tests.simulation.column_checks import ColumnChecks
 from tests.simulation.configuration_checks import ConfigurationChecks
 from tests.simulation.error_checks import ErrorChecks
@@ -110,6 +111,7 @@ ON_DECISIONS = (
         " statistics are what its pods' states say.",
         (QueueChecks,),
     ),
+    Claim("Each call of bind that ends well answers about each pod and action once.", (AnswerChecks,)),
     Claim("No process logs an error of the program itself.", (ErrorChecks,)),
     Claim("Decisions are those of kube-scheduler's own framework.", (OracleChecks,), ("budget-ignored",)),
 )

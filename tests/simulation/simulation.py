@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from tests.simulation import pod_demands, simulated_cluster, simulated_features, simulated_process, simulation_plan
+from tests.simulation.answer_checks import AnswerChecks
 from tests.simulation.configuration_checks import ConfigurationChecks
 from tests.simulation.error_checks import ErrorChecks
 from tests.simulation.frontend_checks import FrontendChecks
@@ -111,6 +112,7 @@ class Simulation:
         self._wake_ups = WakeUpChecks()
         self._queues = QueueChecks()
         self._errors = ErrorChecks()
+        self._answers = AnswerChecks()
         self._reports = ReportChecks(
             self._cluster.store, self._invariants.placed, lambda: loop.now, self._cluster.latest_wall
         )
@@ -236,6 +238,7 @@ class Simulation:
             *self._wake_ups.violations,
             *self._queues.violations,
             *self._errors.violations,
+            *self._answers.violations,
             *self._reports.violations,
             *self._leftovers.violations,
             *self._streams.violations,
