@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from tests.simulation.placed_pods import PlacedPods
+from tests.simulation.pod_demands import group_of
 from trireme_kube.embedded.api.resources import EVENTS, NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import ADDED, DELETED, Event, Store
 
@@ -47,7 +48,8 @@ class ReportChecks:
             self._check_times(event.record.name, event.record.object, event.before.object)
             text = _refusal(event.record.object)
             if text != _refusal(event.before.object):
-                self.violations += [f"condition of pod {event.record.name}: {each}" for each in self._wrong(text)]
+                wrong = self._wrong(text, of_group=bool(group_of(event.record.object)))
+                self.violations += [f"condition of pod {event.record.name}: {each}" for each in wrong]
         elif resource is EVENTS and event.type == ADDED:
             self.violations += self._wrong_event(event.record.object)
 
@@ -66,13 +68,16 @@ class ReportChecks:
         while len(self._counts) > 2 and self._counts[1][0] < self._now() - LAG_SECONDS:
             self._counts.popleft()
 
-    def _wrong(self, message: str) -> Iterator[str]:
-        """What is wrong with the text of a refusal: of so many nodes, each has a reason, and none more often."""
+    def _wrong(self, message: str, *, of_group: bool) -> Iterator[str]:
+        """What is wrong with the text of a refusal: of so many nodes, each has a reason, and none more often.
+
+        A group that has to be in one zone is refused by the nodes of a zone.
+        """
         if (found := _NODES.match(message)) is None:
             return
         number, (reasons, _, preemption) = int(found[1]), found[2].partition(" preemption: ")
         known = {count for _, count in self._counts}
-        if number not in known:
+        if number > max(known) or (not of_group and number not in known):
             yield f"{message!r}, and there are {sorted(known)} nodes"
         tried = _NODES.match(preemption)
         if tried is not None and tried[1] != found[1]:
@@ -91,7 +96,7 @@ class ReportChecks:
             if node is not None and (found is None or found[1] != node):
                 yield f"an event says {text!r}, and the pod is on {node}"
         elif written.get("reason") == "FailedScheduling":
-            yield from (f"event: {each}" for each in self._wrong(text))
+            yield from (f"event: {each}" for each in self._wrong(text, of_group=True))  # it does not say
 
 
 def _conditions(pod: Object) -> Sequence[Object]:

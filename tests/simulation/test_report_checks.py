@@ -25,10 +25,11 @@ class _Server:
         namespace = {} if resource is NODES else {"namespace": "default"}
         self.store.put(resource, {"metadata": {"name": name, "uid": f"uid-{name}", **namespace}, **fields})
 
-    def refuse(self, message: str, time: str = "1970-01-01T00:00:00Z") -> None:
+    def refuse(self, message: str, time: str = "1970-01-01T00:00:00Z", group: str = "") -> None:
         condition = {"type": "PodScheduled", "status": "False", "message": message, "lastTransitionTime": time}
+        spec = {"containers": [{"name": "c"}], "schedulingGroup": {"podGroupName": group}}
         for conditions in ([], [condition]):
-            self.put(PODS, "p", spec={"containers": [{"name": "c"}]}, status={"conditions": conditions})
+            self.put(PODS, "p", spec=spec, status={"conditions": conditions})
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,16 @@ def test_each_node_has_a_reason_in_a_condition(message: str, found: list[str]) -
     server.refuse(message)
     texts = server.checks.violations
     assert [part in text for text, part in zip(texts, found, strict=True)] == [True] * len(found)
+
+
+@pytest.mark.parametrize(("nodes", "found"), [(2, 0), (4, 1)])
+def test_a_group_may_be_refused_by_the_nodes_of_a_zone(nodes: int, found: int) -> None:
+    """If this fails, groups that have to be in one zone are taken for a defect."""
+    server = _Server()
+    server.now = LAG_SECONDS * 2
+    server.put(NODES, "node-3")
+    server.refuse(f"0/{nodes} nodes are available: {nodes} Insufficient cpu.", group="g")
+    assert len(server.checks.violations) == found
 
 
 def test_a_leader_may_know_the_nodes_of_a_while_ago() -> None:
