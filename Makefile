@@ -214,6 +214,10 @@ simulate-long: $(STAMP) ## Simulate one seed after another until Ctrl-C or a vio
 simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows", TODAY=1: those that CI looks for today, SAVE=1: keep what was found for docs/reference/simulation-checks.md)
 	@$(BIN)/python -m tests.simulation.defect_search $(if $(SAVE),--save) $(if $(TODAY),--today) $(NAMES)
 
+.PHONY: simulate-mutants
+simulate-mutants: $(STAMP) ## How many of some small mistakes in the core simulations find (N=10 SEED=1 MINUTES=10 of processor time for each)
+	@$(BIN)/python -m tests.simulation.mutant_search --draw $(or $(N),10) --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
+
 .PHONY: chaos
 chaos: $(STAMP) controlplane ## Break real processes under load, a fault every six seconds (N=1000 SIDE=trireme|kube-scheduler SEED=1 LEASE=4; Linux, root or user namespaces; needs Go)
 	@$(BIN)/python -m tools.chaos.chaos --faults $(or $(N),1000) \

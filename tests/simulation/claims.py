@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tests.simulation import kept_state, pending_checks, unplaced_pods
+from tests.simulation import kept_state, pending_checks, snapshot_checks, unplaced_pods
+from tests.simulation.answer_checks import AnswerChecks
 from tests.simulation.column_checks import ColumnChecks
 from tests.simulation.configuration_checks import ConfigurationChecks
+from tests.simulation.error_checks import ErrorChecks
 from tests.simulation.frontend_checks import FrontendChecks
 from tests.simulation.insight_checks import InsightChecks
 from tests.simulation.invariants import Invariants
@@ -19,7 +21,9 @@ from tests.simulation.leader_writes import LeaderWrites
 from tests.simulation.lease_checks import LeaseChecks
 from tests.simulation.leftover_checks import LeftoverChecks
 from tests.simulation.oracle_checks import OracleChecks
+from tests.simulation.queue_checks import QueueChecks
 from tests.simulation.quota_checks import QuotaChecks
+from tests.simulation.report_checks import ReportChecks
 from tests.simulation.stream_checks import StreamChecks
 from tests.simulation.wake_up_checks import WakeUpChecks
 
@@ -52,6 +56,10 @@ ON_WRITES = (
         ("device-given-twice", "duplicate-claim"),
     ),
     Claim("A group that has to be in one zone is in one.", (Invariants._check_zone,)),
+    Claim(
+        "Of a refused pod, condition and event have a reason for each node, and events name the node that a pod got.",
+        (ReportChecks,),
+    ),
     Claim("The pods of a namespace use no more than its quotas allow.", (QuotaChecks._on_write,)),
     Claim(
         "A deposed leader writes nothing: no binding, deletion, condition, nomination, reservation or Lease.",
@@ -63,7 +71,8 @@ ON_WRITES = (
 # Whenever a leader decides or a replica answers.
 ON_DECISIONS = (
     Claim(
-        "A leader knows what others have written before it decides, and replicas answer by its snapshot.",
+        "A leader knows what others have written before it decides, replicas answer by its snapshot, and each delta"
+        " fits theirs.",
         (LeaderChecks._on_cycle, StreamChecks),
         ("no-catching-up", "older-stream-goes-on"),
     ),
@@ -97,6 +106,13 @@ ON_DECISIONS = (
         (WakeUpChecks,),
         ("hint-answers-skip", "wake-up-lost"),
     ),
+    Claim(
+        "The queue hands out what is first, pods and groups back off as long as they failed, and its structures and"
+        " statistics are what its pods' states say.",
+        (QueueChecks,),
+    ),
+    Claim("Each call of bind that ends well answers about each pod and action once.", (AnswerChecks,)),
+    Claim("No process logs an error of the program itself.", (ErrorChecks,)),
     Claim("Decisions are those of kube-scheduler's own framework.", (OracleChecks,), ("budget-ignored",)),
 )
 
@@ -130,6 +146,10 @@ AT_REST = (
         "`status` names each pending pod once, and why it is pending.",
         (pending_checks.wrong_entries,),
         ("status-names-one-plugin", "wall-clock-in-the-queue"),
+    ),
+    Claim(
+        "Snapshots are those made anew, and what they count on nodes is what the API server's pods take.",
+        (snapshot_checks.differences, snapshot_checks.differences_from_store),
     ),
     Claim(
         "Cached columns are those computed from scratch.",

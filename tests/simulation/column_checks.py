@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.simulation import simulated_process
+from tests.simulation import simulated_process, snapshot_checks
+from tests.simulation.placed_pods import PlacedPods
 from tests.simulation.simulated_process import Process, State
 from trireme.evaluation import plugin_timer
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
@@ -21,12 +22,15 @@ from trireme.frontend import app
 from trireme.score import service as score_service
 from trireme.snapshot import snapshot
 from trireme.v1 import snapshot_pb2
+from trireme_kube.embedded.storage.store import Store
 
 
 class ColumnChecks:
     """The services of all replicas of filter and score."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store, placed: PlacedPods) -> None:
+        self._store = store
+        self._placed = placed
         self._services: dict[str, tuple[Process, Any]] = {}
         for owner in (filter_service.FilterPhase, score_service.ScorePhase):
             self._observe(owner)
@@ -58,9 +62,13 @@ class ColumnChecks:
                 continue
             rules = service._snap.amount_rules
             fresh = snapshots.get(rules) or snapshots.setdefault(rules, _snapshot_of(chunks, rules))
+            found += snapshot_checks.differences_from_store(fresh, self._store, self._placed)
             if service._snap.generation == fresh.generation:
+                found += [f"{name}: {text}" for text in snapshot_checks.differences(service._snap, fresh)]
                 compare = _filter_differences if name.startswith("filter") else _score_differences
                 found += [f"{name}: {text}" for text in own.context.copy().run(compare, service, fresh)]
+            else:
+                found.append(f"{name} is at generation {service._snap.generation} of {fresh.generation}")
         return found
 
 

@@ -37,7 +37,7 @@ class FrontendChecks:
         for resource in (PODS, NODES):
             store.listen(resource, self._on_write)
         self._built: dict[str, tuple[Process, app.App]] = {}
-        self._columns = ColumnChecks()
+        self._columns = ColumnChecks(store, placed)
         self._own_phases = local_phases.LocalPhases({}, {})
         _observe_builds(self._on_built)
 

@@ -258,6 +258,11 @@ class Cluster:
         listed = [host for host in self.hosts[phase] if host not in self._unlisted]
         return {"endpoints": [{"addresses": [host]} for host in listed], "ports": [{"port": _PORT}]}
 
+    def latest_wall(self) -> float:
+        """The wall clock of the process whose clock is set furthest ahead. Units: Unix seconds."""
+        running = (process.current for process in self.processes.values() if process.current is not None)
+        return max((process.wall(self.loop.now) for process in running), default=0.0)
+
     def kind(self, prefix: str) -> list[SupervisedProcess]:
         """The processes of one kind."""
         return [process for name, process in self.processes.items() if name.startswith(prefix)]

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from tests.simulation import pod_demands, simulated_cluster, simulated_features, simulated_process, simulation_plan
+from tests.simulation.answer_checks import AnswerChecks
 from tests.simulation.configuration_checks import ConfigurationChecks
+from tests.simulation.error_checks import ErrorChecks
 from tests.simulation.frontend_checks import FrontendChecks
 from tests.simulation.insight_checks import InsightChecks
 from tests.simulation.invariants import Invariants
@@ -24,7 +26,9 @@ from tests.simulation.leader_writes import LeaderWrites, observe_actions
 from tests.simulation.lease_checks import LeaseChecks
 from tests.simulation.leftover_checks import LeftoverChecks
 from tests.simulation.oracle_checks import OracleChecks
+from tests.simulation.queue_checks import QueueChecks
 from tests.simulation.quota_checks import QuotaChecks
+from tests.simulation.report_checks import ReportChecks
 from tests.simulation.simulated_cluster import Cluster
 from tests.simulation.simulated_faults import Faults
 from tests.simulation.simulated_load import LOADS, Load, ZonedLoad
@@ -106,6 +110,12 @@ class Simulation:
         self._lease = LeaseChecks(lambda: loop.now)
         self._streams = StreamChecks()
         self._wake_ups = WakeUpChecks()
+        self._queues = QueueChecks()
+        self._errors = ErrorChecks()
+        self._answers = AnswerChecks()
+        self._reports = ReportChecks(
+            self._cluster.store, self._invariants.placed, lambda: loop.now, self._cluster.latest_wall
+        )
         self._configurations = ConfigurationChecks(self._cluster.configurations)
         self._frontends = FrontendChecks(self._cluster.store, self._invariants.placed, self._on_built)
         self._leftovers = LeftoverChecks(self._cluster.store, self._invariants.placed, lambda: loop.now)
@@ -226,6 +236,10 @@ class Simulation:
             *self._lease.violations,
             *self._leaders.violations,
             *self._wake_ups.violations,
+            *self._queues.violations,
+            *self._errors.violations,
+            *self._answers.violations,
+            *self._reports.violations,
             *self._leftovers.violations,
             *self._streams.violations,
             *self._configurations.violations,

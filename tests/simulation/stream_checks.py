@@ -1,4 +1,7 @@
-"""What must hold when a replica answers a leader: its snapshot is the one that this leader has sent."""
+"""What must hold of a leader's stream: each delta fits, and a replica answers by the snapshot that this leader sent.
+
+A replica gets all that there is anew where a delta does not fit, so that nothing but time is lost.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 from tests.simulation import simulated_process
 from trireme.rpc import follower as snapshot_follower
+from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2
 
 
@@ -19,6 +23,7 @@ class StreamChecks:
         self._epoch_of_stream: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._epoch_of_snapshot: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._observe()
+        self._observe_deltas()
 
     def _observe(self) -> None:
         owner: Any = snapshot_follower.Follower
@@ -39,6 +44,20 @@ class StreamChecks:
 
         owner._accept_stream, owner._apply_request = accept_stream, apply_request
         owner.wait_until_synced = wait_until_synced
+
+    def _observe_deltas(self) -> None:
+        owner: Any = snapshot.Snapshot
+        apply = owner.apply
+
+        def observed(snap: Any, delta: snapshot_pb2.Delta) -> None:
+            try:
+                apply(snap, delta)
+            except snapshot.OutOfStepError as error:
+                process = simulated_process.current()
+                self.violations.append(f"{'' if process is None else process.name} gets a wrong delta: {error}")
+                raise
+
+        owner.apply = observed
 
     def _on_answer(self, sent: int | None, called: int) -> None:
         if sent != called:

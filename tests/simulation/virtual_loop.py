@@ -22,7 +22,7 @@ from tests.simulation import simulated_network, simulated_process
 from tests.simulation.simulated_process import Process, State
 
 # More callbacks than this without any time passing are an endless loop.
-MAX_CALLBACKS_AT_ONCE = 1_000_000
+MAX_CALLBACKS_AT_ONCE = 200_000
 # The least time from setting a timer until it goes off. Units: seconds.
 RESOLUTION = 1e-9
 
