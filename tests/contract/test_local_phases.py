@@ -169,7 +169,7 @@ async def test_filter_and_score_in_this_process_follow_by_one_stream() -> None:
 
 
 async def test_what_score_refuses_is_not_in_force_for_filter() -> None:
-    """Else filter would answer by plugins that its stream's configuration does not have."""
+    """If this fails, filter answers by plugins that its stream's configuration does not have."""
 
     def configuration_with(score: str) -> snapshot_pb2.Configuration:
         configuration = snapshot_pb2.Configuration()
