@@ -31,7 +31,8 @@ class ColumnChecks:
     def __init__(self, store: Store, placed: PlacedPods) -> None:
         self._store = store
         self._placed = placed
-        self._services: dict[str, tuple[Process, Any]] = {}
+        # By process, and by name of the phase: a frontend's process may serve both.
+        self._services: dict[tuple[str, str], tuple[Process, Any]] = {}
         for owner in (filter_service.FilterPhase, score_service.ScorePhase):
             self._observe(owner)
 
@@ -42,13 +43,13 @@ class ColumnChecks:
             original(service, *arguments, **named)
             process = simulated_process.current()
             assert process is not None
-            self._services[process.name] = (process, service)
+            self._services[process.name, owner.__name__] = (process, service)
 
         owner.__init__ = made
 
     def services(self) -> Iterator[tuple[str, Any]]:
-        """Those that run, by the names of their processes."""
-        for name, (process, service) in self._services.items():
+        """Those that run, each with the name of its process."""
+        for (name, _), (process, service) in self._services.items():
             if process.state is State.RUNNING:
                 yield name, service
 
@@ -57,7 +58,7 @@ class ColumnChecks:
         chunks = process.context.copy().run(leader.phases.publisher.full_sync)
         snapshots: dict[Any, snapshot.Snapshot] = {}
         found: list[str] = []
-        for name, (own, service) in self._services.items():
+        for (name, _), (own, service) in self._services.items():
             if own.state is not State.RUNNING or not service._snap.synced:
                 continue
             rules = service._snap.amount_rules
@@ -65,7 +66,8 @@ class ColumnChecks:
             found += snapshot_checks.differences_from_store(fresh, self._store, self._placed)
             if service._snap.generation == fresh.generation:
                 found += [f"{name}: {text}" for text in snapshot_checks.differences(service._snap, fresh)]
-                compare = _filter_differences if name.startswith("filter") else _score_differences
+                is_filter = isinstance(service, filter_service.FilterPhase)
+                compare = _filter_differences if is_filter else _score_differences
                 found += [f"{name}: {text}" for text in own.context.copy().run(compare, service, fresh)]
             else:
                 found.append(f"{name} is at generation {service._snap.generation} of {fresh.generation}")

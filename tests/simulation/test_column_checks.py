@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.simulation.column_checks import _compare_verdicts
+from tests.simulation.column_checks import ColumnChecks, _compare_verdicts
+from tests.simulation.placed_pods import PlacedPods
+from tests.simulation.simulated_process import Process
+from trireme.filter import service as filter_service
 from trireme.framework import status
+from trireme.registry import remote_makers
+from trireme.score import service as score_service
+from trireme.snapshot import snapshot
+from trireme_kube.embedded.storage.store import Store
 
 
 def _columns(*indices: int, skip: bool = False) -> Any:
@@ -38,3 +45,20 @@ def test_a_verdict_that_is_out_of_date_is_found(cached: Any, computed: Any, foun
     nodes = SimpleNamespace(names=names, live_slots=lambda: np.arange(3))
     texts = list(_compare_verdicts(7, cached, computed, SimpleNamespace(nodes=nodes)))  # type: ignore[arg-type]
     assert [text.startswith(expected) for text, expected in zip(texts, found, strict=True)] == [True] * len(found)
+
+
+def test_filter_and_score_of_one_process_are_both_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a frontend's process they share a snapshot, so that one may spoil what the other derives of it."""
+    phases: tuple[Any, ...] = (filter_service.FilterPhase, score_service.ScorePhase)
+    for owner in phases:
+        monkeypatch.setattr(owner, "__init__", owner.__init__)  # so that it is set back
+    checks = ColumnChecks(Store(), PlacedPods())
+    process = Process("frontend-1", "10.0.0.1", 0.0)
+
+    def make() -> list[Any]:
+        snap = snapshot.Snapshot()
+        return [owner(snap, remote_makers.no_remote_plugin) for owner in phases]
+
+    process.context.run(make)
+    made = process.context.run(make)
+    assert list(checks.services()) == [("frontend-1", service) for service in made], "the last of each"

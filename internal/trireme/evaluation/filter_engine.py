@@ -13,7 +13,7 @@ tests/contract/test_phase_contract.py.
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from google.protobuf import message
@@ -102,7 +102,7 @@ class FilterEngine:
         answer = answers.answer_of_class(cached, columns, constraints, timer)
         if not preemptors:
             return answer
-        post_filter = self._post_filter_results(cycle, cached)
+        post_filter = self._post_filter_results(cycle, pod_class, cached)
         about_one = columns if own is not None else None
         results = [result async for result in post_filter.results_with_filter_answer(preemptors, about_one)]
         return dataclasses.replace(answer, post_filter_results=results)
@@ -182,7 +182,8 @@ class FilterEngine:
         """
         if not preemptors:
             raise request_errors.InvalidRequestError("preemptors: there is none")
-        post_filter = self._post_filter_results(cycle, await self.evaluate(cycle))
+        pod_class = self._class_of_cycle(cycle)
+        post_filter = self._post_filter_results(cycle, pod_class, await self.evaluate(cycle))
         results = [result async for result in post_filter.results_after_filter(preemptors, refused, pre_filter)]
         return filter_phase_pb2.RunPostFilterResponse(results=results, evaluated_generation=self._snap.generation)
 
@@ -242,7 +243,7 @@ class FilterEngine:
         return await self._reprieve_beside(request, placed)
 
     async def _reprieve_beside(
-        self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest, placed: Iterable[int]
+        self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest, placed: Collection[int]
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """As `reprieve_pod_group_victims`, once, beside pods of these classes. Raises: OutOfStepError."""
         profile = request.cycle.profile
@@ -279,12 +280,12 @@ class FilterEngine:
         await reserving.unreserve(plugins, cycle, placements, pod_class)
 
     def _post_filter_results(
-        self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts
+        self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts
     ) -> post_filter_results.PostFilterResults:
-        """Make what runs PostFilter for several pods of the cycle's class."""
+        """Make what runs PostFilter for several pods of the cycle's class, which may be gone by now."""
         chain, plugins = self.profiles.chains[cycle.profile], self.profiles.post_filters[cycle.profile]
         return post_filter_results.PostFilterResults(
-            cycle, chain, plugins, cached, self._make_column_refresher(cycle), self._snap
+            cycle, chain, plugins, cached, self._make_column_refresher(cycle), self._snap, pod_class=pod_class
         )
 
     async def _post_filter(
@@ -339,16 +340,20 @@ class FilterEngine:
         text = "cycle.pod: the node that it is nominated to changes faster than plugins can be called about it"
         raise request_errors.StaleRequestError(text)
 
-    async def _evaluate_all(self, profile: str, numbers: Iterable[int]) -> Mapping[int, class_verdicts.ClassVerdicts]:
+    async def _evaluate_all(self, profile: str, numbers: Collection[int]) -> Mapping[int, class_verdicts.ClassVerdicts]:
         """The columns of these classes, of one generation unless the cluster changes each time.
 
-        Raises: OutOfStepError.
+        Raises: OutOfStepError; InvalidRequestError where one of them is gone.
         """
+        cached: dict[int, class_verdicts.ClassVerdicts] = {}
         for _ in range(post_filter_context.MAX_TRIES):
             generation = self._snap.generation
-            cached = {number: await self.evaluator.evaluate(profile, self._snap.classes[number]) for number in numbers}
+            for number in numbers:
+                self._check_classes("placed", [number])
+                cached[number] = await self.evaluator.evaluate(profile, self._snap.classes[number])
             if self._snap.generation == generation:
                 break
+        self._check_classes("placed", numbers)
         return cached
 
     def _make_column_refresher(self, cycle: cycle_pb2.Cycle) -> post_filter_context.Refresh:

@@ -223,7 +223,7 @@ async def test_each_result_of_post_filter_says_how_long_it_took() -> None:
 
     results = post_filter_results.PostFilterResults(
         cluster.cycle(LARGE), chain, [cluster.post_filter], columns, refresh, cluster.builder.snap,
-        clock=lambda: next(ticks) / 2,
+        pod_class=cluster.builder.snap.classes[LARGE], clock=lambda: next(ticks) / 2,
     )  # fmt: skip
     assert [each.duration_us async for each in results.results_after_filter([ME], REFUSED, None)] == [500_000]
 

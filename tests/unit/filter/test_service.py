@@ -16,7 +16,7 @@ from trireme.filter import service
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, snapshot
-from trireme.v1 import filter_phase_pb2, snapshot_pb2
+from trireme.v1 import cycle_pb2, filter_phase_pb2, snapshot_pb2, status_pb2
 from trireme.wire import node_columns
 
 NODES = [f"n{number}" for number in range(8)]
@@ -188,16 +188,45 @@ async def test_a_call_fails_when_its_snapshot_is_replaced() -> None:
     assert ended.value.code is grpc.StatusCode.FAILED_PRECONDITION
 
 
-async def test_a_class_that_ends_during_a_call_gets_its_answer() -> None:
+ONE_POD = filter_phase_pb2.Preemptor(pod=cycle_pb2.PodIdentity(uid="u", name="pod", namespace="default"))
+
+
+@pytest.mark.parametrize("preemptors", [[], [ONE_POD]], ids=["none", "one"])
+async def test_a_class_that_ends_during_a_call_gets_its_answer(preemptors: list[filter_phase_pb2.Preemptor]) -> None:
     """The deletion of a controller's last pod does not fail the call under way."""
     builder = _cluster()
     remote = Remote("Remote")
     phase = await _phase(builder, remote)
     remote.while_asked = lambda: builder.apply(removed_classes=[1]) if 1 in builder.snap.classes else None
     response = await phase.Filter(
-        filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1)), context()
+        filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1), preemptors=preemptors), context()
     )
     assert node_columns.from_message(response.columns).capacity.tolist() == [2] * len(NODES)
+
+
+async def test_a_class_that_ends_before_post_filter_begins_gets_its_answer() -> None:
+    builder = _cluster()
+    remote = Remote("Remote")
+    phase = await _phase(builder, remote)
+    remote.while_asked = lambda: builder.apply(removed_classes=[2]) if 2 in builder.snap.classes else None
+    request = filter_phase_pb2.RunPostFilterRequest(cycle=phase_calls.cycle(builder, 2), preemptors=[ONE_POD])
+    request.pre_filter.code = status_pb2.CODE_UNSCHEDULABLE
+    assert len((await phase.RunPostFilter(request, context())).results) == 1
+    assert 2 not in builder.snap.classes
+
+
+async def test_a_class_of_a_group_that_ends_during_a_call_is_named() -> None:
+    """What its pods would take is not known any more, so that no victim can be chosen for them."""
+    builder = _cluster()
+    remote = Remote("Remote")
+    phase = await _phase(builder, remote)
+    remote.while_asked = lambda: builder.apply(removed_classes=[2]) if 2 in builder.snap.classes else None
+    request = filter_phase_pb2.ReprievePodGroupVictimsRequest(cycle=phase_calls.cycle(builder, 1))
+    for number in (1, 2):
+        request.placed.add(pod_class=number)
+    with pytest.raises(Aborted, match="placed: no class 2") as ended:
+        await phase.ReprievePodGroupVictims(request, context())
+    assert ended.value.code is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_answers_name_the_generation_that_they_were_computed_from() -> None:

@@ -35,10 +35,12 @@ class PostFilterResults:
         refresh: post_filter_context.Refresh,
         snap: snapshot.Snapshot,
         *,
+        pod_class: classes.PodClass,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        """`pod_class` is the cycle's, which may be gone by now."""
         self._cycle = cycle
-        self._class: classes.PodClass = snap.classes[cycle.pod_class]
+        self._class = pod_class
         self._chain = chain
         self._plugins = plugins
         self._columns = class_columns
