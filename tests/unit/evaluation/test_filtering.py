@@ -283,6 +283,18 @@ def test_nodes_that_plugins_narrow_to_are_those_of_all_of_them() -> None:
     assert kept.capacity[:5].tolist() == [0, interfaces.UNLIMITED, 0, 0, 0]
 
 
+def test_nodes_that_are_left_out_name_the_plugins_that_leave_them_out_now() -> None:
+    """Also where the nodes that are left are the same as before."""
+    builder, first, second = _cluster(), _Moody("P0", _only("n0")), _Moody("P1")
+    evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": filter_chain.FilterChain((first, second))})
+    for answer, named in ((_only("n0"), "P0 P1"), (_only("n0", "n1"), "P0 P1"), (interfaces.PreFilterResult(), "P0")):
+        second.answer = answer
+        builder.place(1, "n3")
+        kept = at_once.answer(evaluator.evaluate("p", builder.snap.classes[1]))
+        (message,) = kept.table.statuses[kept.index[1] - 1].messages
+        assert message == f"node(s) didn't satisfy plugin(s) [{named}]"
+
+
 def test_plugins_that_leave_no_node_together_refuse_the_pod() -> None:
     alone = status.unresolvable("", "node(s) didn't satisfy plugin P0", reasons=(_no_common_node("P0"),))
     assert _pre_filtered(_only()).refusal == alone
