@@ -322,6 +322,45 @@ def test_a_new_class_fits_on_the_named_nodes_that_have_room() -> None:
     assert at_once.answer(evaluator.evaluate_new("p", builder.snap.classes[1], plugin_timer.NO_TIMER)) is None
 
 
+class _Demanding(_Moody):
+    """The plugin that reads what pods request: each takes a CPU."""
+
+    def demand(self, pod_class: classes.PodClass, state: Any) -> dict[str, int]:
+        return {"cpu": 1000}
+
+
+_SKIPPED, _NEITHER = interfaces.SKIPPED, interfaces.PreFilterResult()
+
+
+@pytest.mark.parametrize(
+    ("answer", "other", "known"),
+    [
+        (_NEITHER, (_SKIPPED, _SKIPPED), True),
+        (_NEITHER, (_SKIPPED, _NEITHER), False),
+        (_NEITHER, (_NEITHER, _SKIPPED), False),
+        (_SKIPPED, (_SKIPPED, _SKIPPED), False),
+        (interfaces.PreFilterResult(status=status.unschedulable("D", "no")), (_SKIPPED, _SKIPPED), False),
+        (_only("n0"), (_SKIPPED, _SKIPPED), False),
+    ],
+)
+def test_a_class_of_a_known_family_fits_where_there_is_room_if_its_requests_refuse_nothing_more(
+    answer: interfaces.PreFilterResult,
+    other: tuple[interfaces.PreFilterResult, interfaces.PreFilterResult],
+    known: bool,
+) -> None:
+    """`other` is what another plugin that reads requests answers about the family's first class, and about this one."""
+    builder, plugin, reading = _cluster(), _Demanding("D"), _Moody("R", other[0])
+    chain = filter_chain.FilterChain([node_unschedulable.NodeUnschedulable(comparing=False), plugin, reading])
+    evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": chain})
+    reading.depends_on = plugin.depends_on = interfaces.Dependency.NODE
+    at_once.answer(evaluator.evaluate("p", builder.snap.classes[2]))
+    builder.set_node("n1", allocatable={"cpu": "500m", "pods": "9"})
+    builder.add_class(90, pod_of(requesting(cpu="500m")))
+    plugin.answer, reading.answer = answer, other[1]
+    found = at_once.answer(evaluator.evaluate_new("p", builder.snap.classes[90], plugin_timer.NO_TIMER))
+    assert (None if found is None else np.flatnonzero(found.passing).tolist()) == ([0, 2, 3, 4] if known else None)
+
+
 def test_plugins_that_narrowed_the_nodes_are_named() -> None:
     assert _pre_filtered(_only("n0"), interfaces.PreFilterResult(), _only("n1")).narrowed_by == ("P0", "P2")
     assert _pre_filtered(_only("n0", "n1"), LATER).narrowed_by == ("P0",)

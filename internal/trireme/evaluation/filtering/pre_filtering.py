@@ -1,6 +1,6 @@
 """PreFilter of the synchronous plugins: called where its answer may have changed, and put together for the class.
 
-Tests: tests/unit/evaluation/test_filtering.py.
+Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_kept_verdicts.py.
 """
 
 from collections.abc import Sequence
