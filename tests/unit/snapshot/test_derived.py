@@ -116,3 +116,17 @@ def test_a_value_that_cannot_be_refreshed_raises_each_time() -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match="invalid"):
             snap.derived("failing", lambda _: Failing())
+
+
+def test_large_values_that_are_new_are_measured_before_as_many_have_come_as_there_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What each took when it was made counts: they may fill the limit long before."""
+    monkeypatch.setattr(derived, "MAX_BYTES", 1000)
+    monkeypatch.setattr(derived, "MIN_ENTRIES", 4)
+    snap = SnapshotBuilder().snap
+    for number in range(80):
+        _get(snap, number)
+    for number in range(80, 100):
+        _get(snap, number, 500)
+    assert snap._derived.nbytes <= 1000 + 500 * (100 // 8 + 1)
