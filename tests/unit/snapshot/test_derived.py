@@ -89,6 +89,15 @@ def test_beyond_the_limit_the_values_read_longest_ago_are_dropped_but_for_those_
     assert 3 <= len(list(cached)) <= 12
 
 
+def test_a_few_values_stay_however_large_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derived, "MAX_BYTES", 10)
+    monkeypatch.setattr(derived, "MIN_ENTRIES", 4)
+    snap = SnapshotBuilder().snap
+    for number in range(60):
+        _get(snap, number, 100)
+        assert min(number, 4) + 1 <= len(snap._derived) <= 9
+
+
 def test_values_made_for_a_class_are_dropped_with_it() -> None:
     """They hold the class. While pods of ever other classes came and went, memory grew without end."""
     builder = SnapshotBuilder()
