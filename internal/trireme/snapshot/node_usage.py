@@ -63,7 +63,7 @@ class _CapacityColumn:
     def refresh(self, snap: snapshot.Snapshot) -> None:
         """Follow the snapshot's nodes."""
         table = snap.nodes
-        if self._generation != table.object_changes.latest or self.of_slots.amounts.shape[0] < table.size:
+        if self._generation != table.object_changes.latest:
             self.of_slots = Capacity.of(table.allocatable[self._resource, : table.size])
             self._generation = table.object_changes.latest
 

@@ -180,8 +180,7 @@ class Snapshot:
                 classes.PodClass(entry.id, entry.pod, entry.labels_projected, self.amount_rules), generation
             )
         self.nodes.upsert(delta.nodes, generation)
-        if delta.HasField("pods"):
-            self._upsert_pods(delta.pods, generation)
+        self._upsert_pods(delta.pods, generation)
         for class_id in delta.removed_classes:
             self._own_classes()
             self._free_indices.append((self.classes.pop(class_id).index, generation))

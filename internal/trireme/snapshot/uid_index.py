@@ -36,10 +36,6 @@ class UidIndex:
         """The row has this UID now."""
         self._since[uid] = row
 
-    def discard(self, uid: str) -> None:
-        """No row has this UID any more."""
-        self._since.pop(uid, None)
-
     def rows_with(self, uid: str) -> Iterator[int]:
         """The rows that may have this UID, the latest first."""
         row = self._since.get(uid)

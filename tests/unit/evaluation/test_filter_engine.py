@@ -531,3 +531,20 @@ async def test_an_answer_says_how_long_its_points_took_if_it_is_timed() -> None:
     assert (await untimed.filter(cluster.cycle())).timings == ()
     # A plugin at Reserve that must be called is called for each pod.
     assert answer.needs_reserve
+
+
+async def test_without_post_filter_plugins_an_answer_has_no_results_of_these() -> None:
+    cluster = Cluster()
+    engine = filter_engine.FilterEngine(
+        cluster.builder.snap, filter_engine.FilterProfiles(cluster.engine.profiles.chains, post_filters={PROFILE: []})
+    )
+    answer = await engine.filter(cluster.cycle(LARGE), 1, 0, [ME])
+    assert not answer.post_filter_results
+    assert len((await cluster.engine.filter(cluster.cycle(LARGE), 1, 0, [ME])).post_filter_results) == 1
+
+
+async def test_an_answer_names_the_plugins_that_did_not_skip_the_class() -> None:
+    skipping: Any = Lonely()
+    skipping.pre_filter = lambda *_: interfaces.SKIPPED
+    assert (await Cluster(skipping).engine.filter(Cluster().cycle())).evaluated == ["NodeResourcesFit"]
+    assert (await Cluster(Lonely()).engine.filter(Cluster().cycle())).evaluated == ["NodeResourcesFit", "Lonely"]

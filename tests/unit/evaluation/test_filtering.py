@@ -283,6 +283,18 @@ def test_nodes_that_plugins_narrow_to_are_those_of_all_of_them() -> None:
     assert kept.capacity[:5].tolist() == [0, interfaces.UNLIMITED, 0, 0, 0]
 
 
+def test_nodes_that_are_left_out_name_the_plugins_that_leave_them_out_now() -> None:
+    """Also where the nodes that are left are the same as before."""
+    builder, first, second = _cluster(), _Moody("P0", _only("n0")), _Moody("P1")
+    evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": filter_chain.FilterChain((first, second))})
+    for answer, named in ((_only("n0"), "P0 P1"), (_only("n0", "n1"), "P0 P1"), (interfaces.PreFilterResult(), "P0")):
+        second.answer = answer
+        builder.place(1, "n3")
+        kept = at_once.answer(evaluator.evaluate("p", builder.snap.classes[1]))
+        (message,) = kept.table.statuses[kept.index[1] - 1].messages
+        assert message == f"node(s) didn't satisfy plugin(s) [{named}]"
+
+
 def test_plugins_that_leave_no_node_together_refuse_the_pod() -> None:
     alone = status.unresolvable("", "node(s) didn't satisfy plugin P0", reasons=(_no_common_node("P0"),))
     assert _pre_filtered(_only()).refusal == alone
@@ -308,6 +320,45 @@ def test_a_new_class_fits_on_the_named_nodes_that_have_room() -> None:
     assert found is not None
     assert found.passing.tolist() == [False, True, False, False, False]
     assert at_once.answer(evaluator.evaluate_new("p", builder.snap.classes[1], plugin_timer.NO_TIMER)) is None
+
+
+class _Demanding(_Moody):
+    """The plugin that reads what pods request: each takes a CPU."""
+
+    def demand(self, pod_class: classes.PodClass, state: Any) -> dict[str, int]:
+        return {"cpu": 1000}
+
+
+_SKIPPED, _NEITHER = interfaces.SKIPPED, interfaces.PreFilterResult()
+
+
+@pytest.mark.parametrize(
+    ("answer", "other", "known"),
+    [
+        (_NEITHER, (_SKIPPED, _SKIPPED), True),
+        (_NEITHER, (_SKIPPED, _NEITHER), False),
+        (_NEITHER, (_NEITHER, _SKIPPED), False),
+        (_SKIPPED, (_SKIPPED, _SKIPPED), False),
+        (interfaces.PreFilterResult(status=status.unschedulable("D", "no")), (_SKIPPED, _SKIPPED), False),
+        (_only("n0"), (_SKIPPED, _SKIPPED), False),
+    ],
+)
+def test_a_class_of_a_known_family_fits_where_there_is_room_if_its_requests_refuse_nothing_more(
+    answer: interfaces.PreFilterResult,
+    other: tuple[interfaces.PreFilterResult, interfaces.PreFilterResult],
+    known: bool,
+) -> None:
+    """`other` is what another plugin that reads requests answers about the family's first class, and about this one."""
+    builder, plugin, reading = _cluster(), _Demanding("D"), _Moody("R", other[0])
+    chain = filter_chain.FilterChain([node_unschedulable.NodeUnschedulable(comparing=False), plugin, reading])
+    evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": chain})
+    reading.depends_on = plugin.depends_on = interfaces.Dependency.NODE
+    at_once.answer(evaluator.evaluate("p", builder.snap.classes[2]))
+    builder.set_node("n1", allocatable={"cpu": "500m", "pods": "9"})
+    builder.add_class(90, pod_of(requesting(cpu="500m")))
+    plugin.answer, reading.answer = answer, other[1]
+    found = at_once.answer(evaluator.evaluate_new("p", builder.snap.classes[90], plugin_timer.NO_TIMER))
+    assert (None if found is None else np.flatnonzero(found.passing).tolist()) == ([0, 2, 3, 4] if known else None)
 
 
 def test_plugins_that_narrowed_the_nodes_are_named() -> None:

@@ -5,14 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers import at_once
+from tests.helpers import at_once, domain_cluster
 from tests.helpers.fake_remote_filter import FakeRemoteFilter
-from tests.helpers.snapshot_views import SnapshotBuilder, pod_of
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import plugin_timer
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.evaluation.scoring import score_chain, score_evaluator
 from trireme.framework import status
 from trireme.plugin_api import interfaces, scorers
+from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
 SUCCESS, SKIP, ERROR, NEVER = (
     status.Code.SUCCESS,
@@ -190,3 +191,125 @@ def test_score_is_timed_by_plugin_and_by_point(answer: Any, times: Times) -> Non
     case = Evaluation()
     case.near.pre_scored = answer
     assert case.times(case.scores) == {("Far", "Score"): (1000, SUCCESS), **times}
+
+
+class Shared(Near):
+    """What it answers does not depend on requests."""
+
+    name = "Shared"
+    ignores_requests: Any = True
+
+
+class Demanding(Near):
+    """Says what pods take, which takes 5, and 7 more to read."""
+
+    name = "Demanding"
+
+    def demand(self, *_: object) -> dict[str, int]:
+        self._clock.work(5)
+        return _Demand(self._clock, {"cpu": 1000})
+
+
+class _Demand(dict[str, int]):
+    def __init__(self, clock: Clock, amounts: dict[str, int]) -> None:
+        super().__init__(amounts)
+        self._clock = clock
+
+    def items(self) -> Any:
+        self._clock.work(7)
+        return super().items()
+
+
+def _to(node: str) -> core_pb2.Pod:
+    """A pod of a DaemonSet, for this node."""
+    return pod_of({"affinity": domain_cluster.to_nodes(node)})
+
+
+class New:
+    """Two nodes, and an evaluator with these plugins."""
+
+    def __init__(self, *plugins: type[Near]) -> None:
+        self.builder, self.clock = SnapshotBuilder(), Clock()
+        self.builder.set_node("n0")
+        self.builder.set_node("n1")
+        self.plugins: list[Any] = [each(self.clock) for each in plugins]
+        chain = filter_chain.FilterChain(self.plugins)
+        self.evaluator = filter_evaluator.FilterEvaluator(self.builder.snap, {"p": chain})
+
+    def times(self, number: int, pod: core_pb2.Pod) -> Times:
+        """Those of the evaluation of a class that is new."""
+        self.builder.add_class(number, pod)
+        timer = plugin_timer.PluginTimer(True, self.clock)
+        found = at_once.answer(self.evaluator.evaluate_new("p", self.builder.snap.classes[number], timer))
+        assert found is not None
+        return _read(timer)
+
+
+def _read(timer: plugin_timer.PluginTimer) -> Times:
+    return {
+        (each.plugin, each.extension_point): (each.duration_us, status.Code(each.code))
+        for each in timer.timing_messages()
+    }
+
+
+def test_a_class_that_differs_in_requests_has_the_times_of_what_reads_them() -> None:
+    case = New(Shared, Demanding)
+    case.builder.add_class(1, pod_of(requesting(cpu="1")))
+    at_once.answer(case.evaluator.evaluate("p", case.builder.snap.classes[1]))
+    assert case.times(2, pod_of(requesting(cpu="2"))) == {
+        ("", "PreFilter"): (6, SUCCESS),
+        ("Demanding", "Filter"): (7, SUCCESS),
+        ("", "Filter"): (7, SUCCESS),
+    }
+
+
+def test_a_class_that_names_its_nodes_has_the_times_of_filtering_these() -> None:
+    """Also where all but its node affinity is known of another class."""
+    case = New(Near)
+    points = {("", "PreFilter"): (1, SUCCESS), ("Near", "Filter"): (10, SUCCESS), ("", "Filter"): (10, SUCCESS)}
+    for number, node in ((1, "n0"), (2, "n1")):
+        case.plugins[0].pre_filtered = interfaces.PreFilterResult(nodes=frozenset({node}))
+        times = case.times(number, _to(node))
+        assert times == (points if number == 2 else {**points, ("Near", "PreFilter"): (1, SUCCESS)})
+
+
+def test_a_nominated_pod_has_the_times_of_its_node() -> None:
+    case = New(Near)
+    case.builder.add_class(1, pod_of())
+    identity = cycle_pb2.PodIdentity(uid="u")
+    case.builder.apply(nominations=[snapshot_pb2.Nomination(pod=identity, pod_class=1, slot=1)])
+    cycle = cycle_pb2.Cycle(profile="p", pod_class=1)
+    cycle.pod.metadata.uid = "u"
+    timer = plugin_timer.PluginTimer(True, case.clock)
+    assert at_once.answer(case.evaluator.admit_nominated(cycle, case.builder.snap.classes[1], timer)) is not None
+    assert _read(timer) == {
+        ("Near", "PreFilter"): (1, SUCCESS),
+        ("", "PreFilter"): (1, SUCCESS),
+        ("", "Filter"): (10, SUCCESS),
+    }
+
+
+def test_beside_a_class_of_its_family_a_new_one_is_filtered_by_its_room_alone() -> None:
+    """Where the family is refused, no node is looked at."""
+    case = New(Shared, Shared, Demanding)
+    case.plugins[1].name = "Other"
+    case.builder.add_class(1, pod_of(requesting(cpu="1")))
+    at_once.answer(case.evaluator.evaluate("p", case.builder.snap.classes[1]))
+
+    def looked_at(number: int) -> int:
+        before = case.evaluator.statistics().slots_evaluated
+        case.builder.add_class(number, pod_of(requesting(cpu=f"{number}m")))
+        pod_class = case.builder.snap.classes[number]
+        at_once.answer(case.evaluator.evaluate_new("p", pod_class, plugin_timer.NO_TIMER))
+        return case.evaluator.statistics().slots_evaluated - before
+
+    assert looked_at(2) == 2
+    case.builder.set_node("n1", labels={"changed": "yes"})
+    assert looked_at(3) == 2 * 1 + 2
+    assert looked_at(4) == 2
+    at_once.answer(case.evaluator.evaluate("p", case.builder.snap.classes[1]))
+    case.builder.set_node("n0", labels={"changed": "yes"})
+    for plugin in case.plugins[:2]:
+        plugin.reads = ("classes",)
+        plugin.pre_filtered = interfaces.PreFilterResult(status=status.unschedulable("Shared", "no"))
+    assert looked_at(5) == 0

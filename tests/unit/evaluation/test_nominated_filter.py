@@ -225,6 +225,29 @@ def test_a_new_answer_of_pre_filter_counts_with_nominated_pods_too() -> None:
         assert found.passing(2).tolist() == expected
 
 
+def test_nodes_with_nominated_pods_are_looked_at_again_only_after_a_change_there() -> None:
+    case, asked = Nominated([2, 2, 2]), list[list[int]]()
+
+    class Noting(Limited):
+        def filter(self, pod_class: object, snap: Any, state: int, slots: Any, table: Any) -> interfaces.Verdicts:
+            asked.append(slots.tolist())
+            return super().filter(pod_class, snap, state, slots, table)
+
+    plugin: Any = Noting()
+    evaluator = filter_evaluator.FilterEvaluator(case.builder.snap, {"p": filter_chain.FilterChain([plugin])})
+    case.nominate("o", OTHER, 0)
+    for change, expected in (
+        (lambda: None, [[0, 1, 2], [0]]),
+        (lambda: case.builder.place(OTHER, "n1"), [[1]]),
+        (lambda: case.builder.place(OTHER, "n0"), [[0], [0]]),
+        (lambda: case.nominate("o", OTHER, 2), [[0, 2], [2]]),
+    ):
+        change()
+        asked.clear()
+        at_once.answer(evaluator.evaluate("p", case.builder.snap.classes[CLASS]))
+        assert asked == expected
+
+
 def test_nodes_with_nominated_pods_are_looked_at_again_where_plugins_look_at_other_nodes() -> None:
     """With the pod that is nominated to n0 its zone has one too many, until there is one in the other zone as well."""
     builder = SnapshotBuilder()

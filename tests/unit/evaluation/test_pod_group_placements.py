@@ -31,6 +31,16 @@ def test_a_placement_is_better_the_more_of_its_nodes_is_used() -> None:
     assert _totals({"NodeResourcesFit": 2}, ([0, 1], 2), ([2], 9), args=args) == [74, 200]
 
 
+def test_plugins_of_this_process_add_up_by_weight() -> None:
+    """Those of services do not count here."""
+    one = _totals({"NodeResourcesFit": 1}, ([0, 1], 1), ([2], 3))
+    other = _totals({"PodGroupPodsCount": 1}, ([0, 1], 1), ([2], 3))
+    assert isinstance(one, list)
+    assert isinstance(other, list)
+    both = _totals({"NodeResourcesFit": 2, "Far": 9, "PodGroupPodsCount": 3}, ([0, 1], 1), ([2], 3))
+    assert both == [2 * first + 3 * second for first, second in zip(one, other, strict=True)]
+
+
 def test_a_placement_is_better_the_more_of_the_group_it_takes() -> None:
     """Relative to the best, with those who have a node already."""
     assert _totals({"PodGroupPodsCount": 1}, ([0], 1), ([1], 3), scheduled=1) == [50, 100]

@@ -410,3 +410,22 @@ def test_a_slow_plugin_is_prepared_for_what_it_will_be_called_about(how: str) ->
     cluster.set_node("n1", "c")
     asyncio.run(preparation.prepare_in_tree(pod_class, kept))
     assert slow.prepared == ([[1]] if how == "filters" else [])
+
+
+def test_what_was_prepared_is_kept_though_another_plugin_refuses_the_pod() -> None:
+    """Preemption may ask about it; and nothing is prepared twice."""
+    slow, cluster = Slow(), Cluster(2)
+    refusing: Any = Slow()
+    refusing.name = "Refusing"
+    refusing.prepare = None  # it is no slow one
+    refusing.pre_filter = lambda *_: interfaces.PreFilterResult(status=status.unschedulable("Refusing", "no"))
+    preparing_one: Any = slow
+    slow.pre_filter = lambda *_: interfaces.PreFilterResult(state=1)  # type: ignore[method-assign]
+    chain = filter_chain.FilterChain([refusing, preparing_one])
+    evaluator = filter_evaluator.FilterEvaluator(cluster.snap, {"p": chain})
+    pod_class = cluster.snap.classes[CLASS]
+    assert asyncio.run(evaluator.evaluate("p", pod_class)).refusal is not None
+    assert slow.prepared == [[0, 1]]
+    cluster.set_node("n1", "c")
+    assert asyncio.run(evaluator.evaluate("p", pod_class)).refusal is not None
+    assert slow.prepared == [[0, 1], [1]]

@@ -61,3 +61,12 @@ def test_an_answer_about_nodes_that_came_since_is_stored_beside_the_one_before()
     cached.store_capacities(np.array([1, 3]), 4, np.array([False, True]), np.array([7, 2], dtype=np.int32), 6)
     assert (cached.capacity.tolist(), cached.refused.tolist()) == ([4, 7, 0, 2], [False, False, False, True])
     assert cached.capacity_generation == 6
+
+
+def test_memory_counts_the_totals_and_what_they_are_made_of() -> None:
+    """For each slot, in blocks of 64: two sums, a key, and raw scores that are normalised by the highest."""
+    plugins = [
+        ranking.RankedPlugin(score_column.ScoreColumn(True, 0), 1, normalization, own=False)
+        for normalization in (scorers.Normalization.MAX, scorers.Normalization.NONE)
+    ]
+    assert ranking.Ranking(plugins, 0, 65).nbytes == (3 + 1) * 128 * 8 + 2 * 8

@@ -105,6 +105,7 @@ async def test_a_silent_plugin_adds_nothing_and_is_not_asked_to_normalise() -> N
     scored = Scored(silent, other)
     placed = await scored.place(1, 1, 1)
     assert (list(placed.slots), list(placed.totals), silent.normalized) == ([2], [2 * 2], 0)
+    assert list(placed.evaluated) == ["B"]
     assert await scored.totals() == {0: 2, 1: 0, 2: 4}
     assert silent.normalized == 0
 
@@ -114,6 +115,14 @@ async def test_pods_are_placed_one_by_one_by_scores_that_a_plugin_normalises() -
     placed = await scored.place(9, 9, 9, count=3)
     assert (list(placed.slots), list(placed.totals), placed.more) == ([0], [95], True)
     assert (await scored.place(9, 9, 9)).more is False
+
+
+async def test_a_batch_that_fills_the_node_with_the_highest_score_goes_on_by_the_next_highest() -> None:
+    """With n0 full, 10 of 10 on n1 counts 100, more than all that n2 has."""
+    of_highest, plain = scorers.Normalization.MAX, scorers.Normalization.NONE
+    plugins = Scorer("A", 100, 10, 0, normalization=of_highest), Scorer("B", 0, 0, 20, normalization=plain)
+    placed = await Scored(*plugins).place(1, 9, 9, count=2)
+    assert (list(placed.slots), list(placed.totals)) == ([0, 1], [100, 100])
 
 
 async def test_pods_go_to_the_only_node_without_scores() -> None:

@@ -25,3 +25,8 @@ def test_entries_are_those_of_the_slots(slots: list[int], shared: bool) -> None:
     found = arrays.entries_at(column, np.array(slots, dtype=np.intp))
     assert found.tolist() == [10 + slot for slot in slots]
     assert np.shares_memory(found, column) == shared
+
+
+def test_slots_that_all_share_cannot_be_written() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        arrays.first_slots(1237)[0] = 1

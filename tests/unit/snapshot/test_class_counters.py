@@ -223,3 +223,29 @@ def test_a_counter_over_an_overlay_is_one_of_the_cluster_with_its_changes(seed: 
             assert over.pod_count(slots).tolist() == truth.pod_count(slots).tolist()
             for resource in range(len(snap.nodes.resource_names)):
                 assert over.requested(resource, slots).tolist() == truth.requested(resource, slots).tolist()
+
+
+def test_pods_on_nodes_that_came_later_are_counted() -> None:
+    builder = SnapshotBuilder()
+    builder.set_node("n0")
+    builder.add_class(1, pod_of())
+    builder.place(1, "n0")
+    counter = class_counters.ClassCounter(lambda _: {"": 1})
+    counter.refresh(builder.snap)
+    for number in range(1, 2 * arrays.MIN_CAPACITY):
+        builder.set_node(f"n{number}")
+    builder.place(1, "n0", "n127", "n127")
+    counter.refresh(builder.snap)
+    assert counter.at_slots("", 128).tolist() == [2, *[0] * 126, 2]
+
+
+def test_weights_of_many_classes_take_room_for_these_and_little_more() -> None:
+    builder = SnapshotBuilder()
+    builder.set_node("n0")
+    counter = class_counters.ClassCounter(lambda _: {"": 1})
+    for number in range(1, 101):
+        builder.add_class(number, pod_of())
+        counter.refresh(builder.snap)
+    weights = counter.weights("")
+    assert weights is not None
+    assert weights.shape[0] <= builder.snap.class_capacity * 5 // 4

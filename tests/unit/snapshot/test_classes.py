@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.snapshot_views import pod_of
-from trireme.snapshot import classes
+from tests.helpers.snapshot_views import pod_of, requesting
+from trireme.snapshot import classes, resources
 
 _NAMED_NODES = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}]}
 _LABELLED_NODES = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}
@@ -111,3 +111,8 @@ def test_a_memo_is_computed_once_for_each_key() -> None:
     one = seen.memo("one", lambda of: [of.id])
     assert (one, seen.memo("other", lambda _: [7])) == ([1], [7])
     assert seen.memo("one", lambda _: [9]) is one
+
+
+def test_what_a_pod_uses_is_found_out_once() -> None:
+    pod_class, names = classes.PodClass(1, pod_of(requesting(cpu="1"))), resources.ResourceNames()
+    assert pod_class.placed_requests(names) is pod_class.placed_requests(names)

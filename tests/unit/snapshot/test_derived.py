@@ -89,6 +89,15 @@ def test_beyond_the_limit_the_values_read_longest_ago_are_dropped_but_for_those_
     assert 3 <= len(list(cached)) <= 12
 
 
+def test_a_few_values_stay_however_large_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derived, "MAX_BYTES", 10)
+    monkeypatch.setattr(derived, "MIN_ENTRIES", 4)
+    snap = SnapshotBuilder().snap
+    for number in range(60):
+        _get(snap, number, 100)
+        assert min(number, 4) + 1 <= len(snap._derived) <= 9
+
+
 def test_values_made_for_a_class_are_dropped_with_it() -> None:
     """They hold the class. While pods of ever other classes came and went, memory grew without end."""
     builder = SnapshotBuilder()
@@ -116,3 +125,17 @@ def test_a_value_that_cannot_be_refreshed_raises_each_time() -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match="invalid"):
             snap.derived("failing", lambda _: Failing())
+
+
+def test_large_values_that_are_new_are_measured_before_as_many_have_come_as_there_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What each took when it was made counts: they may fill the limit long before."""
+    monkeypatch.setattr(derived, "MAX_BYTES", 1000)
+    monkeypatch.setattr(derived, "MIN_ENTRIES", 4)
+    snap = SnapshotBuilder().snap
+    for number in range(80):
+        _get(snap, number)
+    for number in range(80, 100):
+        _get(snap, number, 500)
+    assert snap._derived.nbytes <= 1000 + 500 * (100 // 8 + 1)

@@ -125,3 +125,15 @@ def test_a_node_that_lacks_a_resource_takes_pods_that_do_not_ask_for_it(name: st
         [True, True],
         [True, True],
     ]
+
+
+def test_memory_counts_what_nodes_have_as_integers_and_as_floats() -> None:
+    builder = SnapshotBuilder()
+    builder.set_node("n0")
+    builder.set_node("n1")
+    column = node_usage._CapacityColumn(0)
+    column.refresh(builder.snap)
+    assert column.nbytes == 2 * 2 * 8
+    builder.set_node("n2")
+    column.refresh(builder.snap)
+    assert column.of_slots.amounts.tolist() == [[4000]] * 3

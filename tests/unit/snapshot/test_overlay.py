@@ -164,3 +164,17 @@ def test_a_removed_pod_that_was_not_counted_is_taken_off_in_a_dry_run_alone(
     with _over(builder, semantics) as over:
         over.remove(np.array([3]))
         assert _counter(over, live_only=True)[0] == counted
+
+
+def test_an_overlay_that_changes_by_nothing_is_the_same() -> None:
+    """What plugins keep of one is made again once its version is another."""
+    nothing, nobody = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int32)
+    with _over(_cluster()) as over:
+        over.remove(np.array([0]))
+        _add(over, (1, 1))
+        before = over.overlaid_pods.version
+        over.remove(nothing)
+        over.restore(nothing)
+        over.add(nobody, nobody)
+        over.drop_added(over.added_mark)
+        assert over.overlaid_pods.version == before

@@ -280,3 +280,22 @@ def test_pods_added_to_a_fork_have_nothing_of_pods_that_came_after_it() -> None:
     seen = fork.snap.fork(np.zeros(0, dtype=np.intp), *added)
     assert seen.pods.flags[: seen.pods.size].tolist() == [0] * (row + 1)
     assert later.snap.pods.flags[row] == pods.TERMINATING
+
+
+def test_a_delta_of_a_fork_copies_only_what_it_changes() -> None:
+    live = _large()
+    fork = live.snap.fork(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
+    generation = fork.generation
+    fork.apply(snapshot_pb2.Delta(from_generation=generation, to_generation=generation + 1))
+    assert fork.differing_nbytes == 0
+    assert fork.nominations is live.snap.nominations
+    assert fork.classes is live.snap.classes
+    # A pod that starts again changes nothing of its node.
+    row = np.flatnonzero(fork.pods.slot[: fork.pods.size] >= 0)[0]
+    columns = snapshot_pb2.PodColumns(
+        row=[row], pod_class=[fork.pods.pod_class[row]], slot=[fork.pods.slot[row]], uid=[""], name=[""],
+        start_time_s=[77], flags=[fork.pods.flags[row]],
+    )  # fmt: skip
+    fork.apply(snapshot_pb2.Delta(from_generation=generation + 1, to_generation=generation + 2, pods=columns))
+    assert fork.nodes.differing_nbytes == 0
+    assert fork.pods.start[row] == 77

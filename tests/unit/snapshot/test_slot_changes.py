@@ -90,3 +90,12 @@ def test_nothing_has_changed_since_the_latest_change() -> None:
     changed.touch(np.array([3, 3, 1]), 7)
     changed.touch(np.array([], dtype=np.intp), 9)
     assert (changed.latest, changed.since(7, SIZE).tolist(), changed.since(6, SIZE).tolist()) == (7, [], [1, 3])
+
+
+def test_a_fork_has_its_column_and_no_other_attribute() -> None:
+    changes = slot_changes.SlotChanges()
+    changes.ensure_capacity(4)
+    changes.touch(np.array([1]), 5)
+    fork = changes.fork(4)
+    assert not hasattr(fork, "other")
+    assert fork.at.tolist() == [5] * 4

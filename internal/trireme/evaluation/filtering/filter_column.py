@@ -2,7 +2,8 @@
 
 Also change: internal/trireme/evaluation/scoring/score_column.py (filter and score are alike here).
 
-Tests: tests/unit/evaluation/test_preparing.py, tests/unit/evaluation/test_filtering.py.
+Tests: tests/unit/evaluation/test_preparing.py, tests/unit/evaluation/test_filtering.py,
+tests/unit/evaluation/test_verdict_columns.py, tests/unit/evaluation/test_kept_verdicts.py.
 """
 
 from dataclasses import dataclass, field
@@ -104,12 +105,15 @@ class FilterColumn:
     def due_slots(
         self, plugin: interfaces.FilterPlugin, snap: snapshot.Snapshot, live: arrays.BoolArray
     ) -> arrays.SlotArray:
-        """The slots about which Filter may answer something else by now, ascending. Shape: live (slot,)."""
+        """The slots about which Filter may answer something else by now, ascending. Shape: live (slot,).
+
+        A plugin that depends on the whole cluster has had PreFilter called since it changed (`store_pre_filter`).
+        """
         if self.generation >= 0 and self.affected is not None:
             changed = snap.nodes.changed_since(self.generation, pods=False)
             changed = slot_changes.union([self.affected, changed], live.shape[0])
             return changed[live[changed]]
-        if self.generation < 0 or plugin.depends_on == interfaces.Dependency.CLUSTER:
+        if self.generation < 0:
             return snap.nodes.live_slots()
         pods = plugin.depends_on == interfaces.Dependency.NODE_PODS
         changed = snap.nodes.changed_since(self.generation, pods)

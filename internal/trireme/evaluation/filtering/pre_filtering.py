@@ -1,6 +1,6 @@
 """PreFilter of the synchronous plugins: called where its answer may have changed, and put together for the class.
 
-Tests: tests/unit/evaluation/test_filtering.py.
+Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_kept_verdicts.py.
 """
 
 from collections.abc import Sequence
@@ -64,11 +64,12 @@ class PreFiltering:
         return by_domain.affected_slots(self._snap, before, answer.state, column.generation)
 
     def merge_answers(self, cached: class_verdicts.ClassVerdicts) -> bool:
-        """Merge all plugins' PreFilter answers; return whether the class is refused, or other nodes are left.
+        """Merge all plugins' PreFilter answers; return whether they refuse the class, or leave out nodes otherwise.
 
         Any refusal but a plain UNSCHEDULABLE ends it; of plain ones the last in order counts. Node names that plugins
         give are intersected: none left is a refusal too.
         """
+        before = cached.narrowed, cached.narrowed_by
         cached.refusal = None
         cached.narrowed_by = ()
         narrowed: frozenset[str] | None = None
@@ -86,9 +87,8 @@ class PreFiltering:
                     cached.refusal = _no_node_left_status(narrowing)
                     cached.narrowed_by = tuple(narrowing)
                     return True
-        changed = cached.narrowed != narrowed
         cached.narrowed, cached.narrowed_by = narrowed, tuple(narrowing)
-        return changed
+        return before != (cached.narrowed, cached.narrowed_by)
 
 
 def status_of_left_out_nodes(narrowing: Sequence[str]) -> status.Status:

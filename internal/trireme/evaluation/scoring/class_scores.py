@@ -5,7 +5,7 @@ passes them on, whole or as a patch to the ones of a generation that this replic
 slots are open and how they rank, is brought up to date for the slots that changed.
 
 Tests: tests/unit/evaluation/test_class_scores.py, tests/unit/evaluation/test_batches_with_remote_scores.py,
-tests/unit/evaluation/test_scoring.py.
+tests/unit/evaluation/test_scoring.py, tests/unit/evaluation/test_kept_scores.py.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """Who places the next pods of a class: made of its columns, and of how a placement changes each plugin's scores.
 
-Tests: tests/unit/evaluation/test_batches_with_remote_scores.py, tests/unit/evaluation/test_classes_in_turn.py.
+Tests: tests/unit/evaluation/test_batches_with_remote_scores.py, tests/unit/evaluation/test_classes_in_turn.py,
+tests/unit/evaluation/test_kept_scores.py.
 """
 
 from collections.abc import Mapping, Sequence
