@@ -155,7 +155,7 @@ class Family:
         """Note that the fork has copies now; the one before gives up its own."""
         before = None if self._holder is None else self._holder()
         self._holder = weakref.ref(fork)
-        if before is not None:
+        if before is not None and before is not fork:
             before.compact()
 
 

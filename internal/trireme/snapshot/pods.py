@@ -91,6 +91,9 @@ class PodTable(forkable_columns.ForkableColumns):
                 self._forked_names.write(row, "", "")
             return
         uids, names = self._own_texts()
+        if self._index is not None:
+            for row in rows:
+                self._index.discard(uids[row])
         for row in rows:
             uids[row] = names[row] = ""
 

@@ -36,6 +36,10 @@ class UidIndex:
         """The row has this UID now."""
         self._since[uid] = row
 
+    def discard(self, uid: str) -> None:
+        """No row has this UID any more: else what comes and goes fills the memory until somebody looks for a pod."""
+        self._since.pop(uid, None)
+
     def rows_with(self, uid: str) -> Iterator[int]:
         """The rows that may have this UID, the latest first."""
         row = self._since.get(uid)

@@ -1,5 +1,7 @@
 """The columns that a snapshot is made of, against dictionaries: labels, images, pods, dictionary numbers."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -159,3 +161,22 @@ def test_arrays_grow_by_a_part_of_their_size_and_keep_what_they_hold(needed: int
     assert capacity >= max(needed, current + current // 8)
     grown = arrays.grow_last_axis(np.arange(6).reshape(2, 3), 5)
     assert grown.tolist() == [[0, 1, 2, 0, 0], [3, 4, 5, 0, 0]]
+
+
+def test_pods_that_came_and_went_take_no_memory_of_the_index_by_uid() -> None:
+    """Nobody may look for a pod by its UID again for days."""
+    table = pods.PodTable()
+    table.ensure_capacity(0)
+    table.write_names([0], ["first"], ["p"])
+    assert table.row_of("first") == 0
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(5_000):
+            table.clear_names([0])
+            table.write_names([0], [f"uid-{number}"], ["p"])
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 100_000, "a bit more than one pod"
+    assert (table.row_of("uid-4999"), table.row_of("uid-4998")) == (0, None)
