@@ -179,6 +179,18 @@ def test_one_process_may_report_the_calls_of_two_phases_to_a_plugin() -> None:
     assert found == [("Filter: broken", True), ("Filter: broken", False), ("Filter: broken", False)]
 
 
+def test_what_a_process_does_not_call_any_more_has_not_failed() -> None:
+    """If this fails, a plugin that a reload took from score keeps the failure of score, and nothing ends it."""
+    failures = plugin_calls._LastFailures()
+    of_filter, of_score = _failed("", 0, None), _failed("Score: broken", 1, 0)
+    failures.observe("both", [of_filter, of_score])
+    failures.observe("other", [_failed("", 0, None)])
+    for reported, expected in (([], "Score: broken"), ([of_filter], None)):
+        failures.observe("both", reported)
+        last = failures.last("P")
+        assert (last and last.text) == expected
+
+
 def test_failures_of_processes_that_do_not_say_when_are_told_by_their_counters() -> None:
     """If this fails, an older phase's failure of long ago explains what another one's calls fail with now."""
     failures = plugin_calls._LastFailures()

@@ -123,7 +123,8 @@ class _LastFailures:
         """Compare a process's statistics with its last ones; it is known by its address.
 
         The first ones of a process may count failures of long ago. One whose counter is back at none has another
-        configuration, or is another process: what failed before says nothing of it.
+        configuration, or is another process: what failed before says nothing of it. One that reports others alone does
+        not call the plugin there any more; one that reports nothing may just not have answered.
         """
         numbers = collections.Counter[str]()
         for entry in statistics:
@@ -141,6 +142,10 @@ class _LastFailures:
             else:
                 at = _failed_at(entry, is_new=before is not None)
                 self._last[key] = _Failure(at, entry.last_error, entry.answered)
+        if statistics:
+            for key in [key for key in self._counts if key[0] == process and key[2] >= numbers[key[1]]]:
+                del self._counts[key]
+                self._last.pop(key, None)
 
     def last(self, plugin: str) -> _Failure | None:
         """The last failed call to the plugin; of processes where it fails now, if there are any."""

@@ -614,7 +614,7 @@ class LocalPhaseStatus(_message.Message):
     ENDED_AT_MS_FIELD_NUMBER: _builtins.int
     EXIT_CODE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """REQUIRED. Its phase and number, such as filter-0."""
+    """REQUIRED. Its phase and number, such as filter-0; filter-score-0 serves both phases."""
     pid: _builtins.int
     """OPTIONAL. Its process; 0: it does not run."""
     starts: _builtins.int

@@ -1155,7 +1155,7 @@ func (x *EndpointStatus) GetLastError() string {
 // LocalPhaseStatus is a process of a phase that the frontend started.
 type LocalPhaseStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. Its phase and number, such as filter-0.
+	// REQUIRED. Its phase and number, such as filter-0; filter-score-0 serves both phases.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// OPTIONAL. Its process; 0: it does not run.
 	Pid uint32 `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`

@@ -4193,7 +4193,7 @@ pub struct EndpointStatus {
 /// LocalPhaseStatus is a process of a phase that the frontend started.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LocalPhaseStatus {
-    /// REQUIRED. Its phase and number, such as filter-0.
+    /// REQUIRED. Its phase and number, such as filter-0; filter-score-0 serves both phases.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
     /// OPTIONAL. Its process; 0: it does not run.
