@@ -107,7 +107,7 @@ async def test_a_service_that_ends_is_started_again(
     process: Ending, seconds: float, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The embedded cluster ended with it, and with it all that was tried out there."""
-    monkeypatch.setattr(up, "_RESTART_SECONDS", seconds)
+    monkeypatch.setattr(up, "RESTART_SECONDS", seconds)
     said: list[str] = []
     output = processes.SharedOutput(lambda: None)
     monkeypatch.setattr(output, "print_message", said.append)
