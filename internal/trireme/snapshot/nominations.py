@@ -6,12 +6,12 @@ nominated pods, so plugins select the ones that count for a class by columns and
 Tests: tests/unit/snapshot/test_tables_against_models.py.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.snapshot import arrays, pods
+from trireme.snapshot import arrays, pods, slot_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,13 @@ class Nominations(Mapping[str, Nominee]):
         out._nominees, out._entries, out._size = self._nominees.copy(), self._entries.copy(), self._size
         out._slots, out._class_ids = self._slots.copy(), self._class_ids.copy()
         return out
+
+    def slots_of(self, class_ids: Sequence[int]) -> arrays.SlotArray:
+        """The slots that pods of these classes are nominated to, ascending, each once. Shape: (slot,)."""
+        if not self._nominees:
+            return slot_changes.NO_SLOTS
+        slots = self.slots[np.isin(self.class_ids, class_ids) & (self.slots != pods.NO_SLOT)]
+        return np.unique(slots).astype(np.intp)
 
     def entry_of(self, uid: str) -> int | None:
         """The pod's column index, or None."""

@@ -181,6 +181,9 @@ class Snapshot:
             )
         self.nodes.upsert(delta.nodes, generation)
         self._upsert_pods(delta.pods, generation)
+        if delta.removed_classes:
+            # What their nominated pods take of these nodes is not known any more.
+            self.nodes.pod_changes.touch(self.nominations.slots_of(delta.removed_classes), generation)
         for class_id in delta.removed_classes:
             self._own_classes()
             self._free_indices.append((self.classes.pop(class_id).index, generation))

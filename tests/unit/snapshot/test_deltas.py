@@ -106,6 +106,22 @@ def test_a_nomination_marks_the_node_that_it_leaves_and_the_one_that_it_goes_to(
     assert builder.snap.nominations == {}
 
 
+def test_a_class_that_goes_marks_the_nodes_that_its_pods_are_nominated_to() -> None:
+    """What it takes there is no more known: what is kept of the node would go on without that room."""
+    builder = _cluster()
+    entries = [("w", 2, 0), ("v", 2, 0), ("u", 1, 1), ("gone", 2, 1)]
+    builder.apply(
+        nominations=[
+            snapshot_pb2.Nomination(pod=cycle_pb2.PodIdentity(uid=uid), pod_class=number, slot=slot)
+            for uid, number, slot in entries
+        ]
+    )
+    builder.apply(removed_nominations=["gone"])
+    generation = builder.snap.generation
+    builder.apply(removed_classes=[2])
+    assert _changed(builder, generation, by_pods=True) == [builder.snap.nodes.names[0]]
+
+
 def test_a_delta_that_does_not_begin_here_changes_nothing() -> None:
     builder = _cluster()
     before = view(builder.snap)
@@ -287,7 +303,7 @@ _OTHER_SERVICE = snapshot_pb2.ObjectKey(kind="service", namespace="x", name="the
         pytest.param({}, [], {}, id="nothing"),
         pytest.param({"classes": [snapshot_pb2.PodClass(id=3, pod=pod_of())]}, ["classes"], {}, id="class"),
         pytest.param({"classes": [snapshot_pb2.PodClass(id=2, pod=pod_of())]}, ["classes"], {}, id="class-again"),
-        pytest.param({"removed_classes": [2]}, ["classes"], {}, id="class-gone"),
+        pytest.param({"removed_classes": [2]}, ["classes"], {"pods": [1]}, id="class-of-a-nominated-pod-gone"),
         pytest.param({"nodes": [(1, {})]}, ["images"], {"object": [1]}, id="node-without-its-images"),
         pytest.param({"nodes": [(1, {"images": {"a:1": 5}})]}, [], {"object": [1]}, id="node-as-it-was"),
         pytest.param({"nodes": [(2, {})]}, ["node_count"], {"object": [2]}, id="new-node"),
