@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.plugin_servers import on_the_sdk
 from trireme import sdk
-from trireme.remote import endpoint_set, remote_client, remote_connection
+from trireme.remote import endpoint_set, recent_durations, remote_client, remote_connection
 from trireme.rpc import dialing
 from trireme.v1 import filter_pb2, snapshot_pb2
 
@@ -87,7 +87,7 @@ async def test_calls_at_once_are_spread_over_all_replicas(opened: AsyncExitStack
 async def test_a_call_that_takes_long_is_made_at_another_replica(opened: AsyncExitStack, tmp_path: Path) -> None:
     """If this fails, a replica that pauses keeps a pod waiting until the deadline."""
     plugin = await _open(opened, tmp_path, 2, hedging=True)
-    for _ in range(25):
+    for _ in range(recent_durations.ENOUGH + recent_durations.RECOMPUTE):
         await plugin.call()
     plugin.replicas[0].may_answer.clear()
     before = plugin.replicas[1].calls

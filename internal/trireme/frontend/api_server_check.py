@@ -3,7 +3,7 @@
 Neither keeps pods from being scheduled: what a server lacks is off, and times of the scheduler are its own. So both are
 warnings of /readyz, which the log has too. A clock that is wrong makes certificates look expired, or not valid yet.
 
-Also change: docs/kubernetes-versions.md, docs/troubleshooting.md.
+Also change: docs/kubernetes-versions.md, docs/troubleshooting.md, docs/tutorials/replacing.md.
 
 Tests: tests/unit/frontend/test_api_server_check.py.
 """

@@ -2,7 +2,8 @@
 
 Source: getDefaultPlugins and applyFeatureGates in pkg/scheduler/apis/config/v1/default_plugins.go of Kubernetes 1.38.
 
-Tests: tests/unit/config/test_profiles.py, tests/unit/plugins/test_hints_table.py.
+Tests: tests/unit/config/test_profiles.py, tests/unit/plugins/test_hints_table.py, tests/unit/config/test_start.py,
+tests/contract/test_serving_http.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,8 @@
 """The durations of the last calls of each RPC, and how long most of them take: when to hedge a call.
 
-Tests: tests/unit/remote/test_hedging.py.
+Also change: docs/operating-plugins.md (how many calls are enough).
+
+Tests: tests/unit/remote/test_hedging.py, tests/contract/test_plugin_replicas.py.
 """
 
 import collections

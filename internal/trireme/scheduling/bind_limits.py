@@ -4,6 +4,8 @@ Only calls under way are limited. Pods that wait for others (on Permit, for volu
 earlier attempt) are as many as there is room for on nodes, as in kube-scheduler: a plugin that lets them wait would
 otherwise stop the scheduling of all other pods.
 
+Also change: docs/deployment.md, docs/runbooks/README.md (how many bindings wait).
+
 Tests: tests/unit/scheduling/test_room_for_bindings.py.
 """
 

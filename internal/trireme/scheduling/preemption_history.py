@@ -1,6 +1,8 @@
 """The last preemptions that were decided, for people who ask what was evicted for whom.
 
 One ring for all, so that a decision costs one append; it is read by number, from the oldest that a reader lacks.
+
+Also change: internal/trireme/insight/console/scheduler_history.py (as many are shown).
 """
 
 from collections import deque

@@ -55,10 +55,10 @@ def test_a_group_and_a_group_of_groups_of_one_name_are_two() -> None:
 
 def test_groups_are_scheduled_by_age_and_then_by_name() -> None:
     """Which of them finds room depends on it."""
-    groups: list[Group] = [pod_group(name, parent="root") for name in ("new", "b", "a")]
+    groups: list[Group] = [pod_group(name, parent="root") for name in ("0", "b", "a")]
     groups[0].metadata.creation_timestamp.seconds = 9
     tree = planted(of_groups("root"), *groups).tree(GroupKey("ns/root", composite=True))
-    assert shape(tree) == ("root", "a", "b", "new")
+    assert shape(tree) == ("root", "a", "b", "0")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ The frontend sends counters and histograms since its start. A sample is the diff
 message costs detail and no truth. A counter that is smaller than before is one of another leader: it begins anew.
 
 Also change: docs/console.md (how long it remembers).
+Also change: internal/trireme/scheduling/preemption_history.py (as many are sent to a new stream).
 """
 
 from collections import deque

@@ -10,7 +10,7 @@ Source: pkg/scheduler/backend/queue/workload_forest.go.
 
 Also change: docs/pod-groups.md.
 
-Tests: tests/unit/queueing/test_pod_group_forest.py.
+Tests: tests/unit/queueing/test_pod_group_forest.py, tests/e2e/test_e2e_composite_groups.py.
 """
 
 import dataclasses
