@@ -23,6 +23,8 @@ class _FaultyScore(service.ScorePhase):
 
 faulty = dataclasses.replace(
     process.PHASE,
-    make=lambda snap, remotes: _FaultyScore(snap, remotes.make_score_plugin, remotes.make_score_plugin),
+    make=lambda snap, remotes, follow: _FaultyScore(
+        snap, remotes.make_score_plugin, remotes.make_score_plugin, follow=follow
+    ),
 )
 sys.exit(phase_process.run(faulty, None))
