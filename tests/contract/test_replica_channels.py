@@ -281,3 +281,21 @@ async def test_a_bind_replica_that_answers_fence_with_nonsense_is_not_used() -> 
     finally:
         await replicas.close()
         await server.stop(0)
+
+
+async def test_a_stub_is_made_once_for_each_channel() -> None:
+    made = list[object]()
+
+    def make(channel: object) -> str:
+        made.append(channel)
+        return f"stub {len(made)}"
+
+    def make_other(channel: object) -> str:
+        return "other stub"
+
+    first, second = (dialing.Dialer().channel("127.0.0.1:1", (), 0) for _ in range(2))
+    assert [first.stub(make), first.stub(make_other), first.stub(make)] == ["stub 1", "other stub", "stub 1"]
+    assert [second.stub(make), second.stub(make)] == ["stub 2", "stub 2"]
+    assert made == [first, second]
+    for channel in (first, second):
+        await channel.close()

@@ -28,6 +28,7 @@ from trireme.tracing import spans, trace_context
 from trireme_kube.componentbase import supervision
 
 Answer = TypeVar("Answer")
+Stub = TypeVar("Stub")
 
 Decode: TypeAlias = Callable[[bytes], Any] | None
 """Decodes a response; None: the response stays bytes."""
@@ -48,6 +49,14 @@ class DrainingChannel(aio.Channel):
         self._last_deadline = 0.0  # of these, in the loop's time
         self._idle = asyncio.Event()
         self._idle.set()
+        self._stubs: dict[Callable[[aio.Channel], Any], Any] = {}  # by what makes them
+
+    def stub(self, make: Callable[[aio.Channel], Stub]) -> Stub:
+        """The stub of a service on this channel, made once: it has a callable for each of the service's methods."""
+        if make not in self._stubs:
+            self._stubs[make] = make(self)
+        found: Stub = self._stubs[make]
+        return found
 
     @property
     def in_flight(self) -> int:

@@ -7,7 +7,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from tests.helpers.replica_streams import Channel, Setting, delta, running
+from tests.helpers.replica_streams import Setting, delta, running
 from trireme.frontend.phase_clients import replica_link
 
 
@@ -182,23 +182,6 @@ async def test_a_link_that_is_removed_ends_its_calls_and_then_its_channel() -> N
     await setting.link.drain()
     await setting.link.close()
     assert setting.connection.ended == ["drained", "closed"]
-
-
-async def test_a_stub_is_made_once_for_each_channel() -> None:
-    setting, made = Setting(), list[object]()
-
-    def make(channel: object) -> str:
-        made.append(channel)
-        return f"stub {len(made)}"
-
-    def make_other(channel: object) -> str:
-        return "other stub"
-
-    link, first = setting.link, setting.connection.channel
-    assert [link.stub(make), link.stub(make_other), link.stub(make)] == ["stub 1", "other stub", "stub 1"]
-    setting.connection.channel = second = Channel()
-    assert [link.stub(make), link.stub(make)] == ["stub 2", "stub 2"]
-    assert made == [first, second]
 
 
 async def test_why_an_earlier_stream_ended_is_not_why_a_replica_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:

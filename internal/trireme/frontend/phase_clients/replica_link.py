@@ -122,9 +122,6 @@ class ReplicaLink:
         """`takes_decisions`: what is assumed of the replica before it acknowledges anything."""
         self.address = address
         self._connection = dialer.open(address, CHANNEL_OPTIONS)
-        # By what makes them, of the channel that is used now.
-        self._stubs: dict[Callable[[aio.Channel], Any], Any] = {}
-        self._stubs_of: aio.Channel | None = None
         self._source = source
         self._clock = clock
         self._changed = changed
@@ -171,15 +168,8 @@ class ReplicaLink:
         return self._connection.channel
 
     def stub(self, make: Callable[[aio.Channel], Stub]) -> Stub:
-        """The stub of a service for calls, made once for each channel: it has a callable for each method."""
-        channel = self.channel
-        if channel is not self._stubs_of:
-            self._stubs_of = channel
-            self._stubs = {}
-        if make not in self._stubs:
-            self._stubs[make] = make(channel)
-        found: Stub = self._stubs[make]
-        return found
+        """The stub of a service, for calls."""
+        return self._connection.channel.stub(make)
 
     @property
     def identity(self) -> tuple[str, int]:
