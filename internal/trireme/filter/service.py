@@ -14,6 +14,7 @@ Also change: internal/trireme/replay/decision_calls.py (the calls).
 Tests: tests/unit/filter/test_service.py, tests/unit/replay/test_decision_replay.py.
 """
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -23,7 +24,7 @@ from trireme.evaluation import filter_engine, request_errors, reserving
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
 from trireme.filter import node_metrics
 from trireme.framework import amounts, status
-from trireme.phases import answering, release_skew
+from trireme.phases import answering, configuring
 from trireme.registry import compared_plugins, filter_profiles
 from trireme.remote import answer_recording, compared_filters, remote_filter
 from trireme.rpc import follower
@@ -70,7 +71,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self._engine = filter_engine.FilterEngine(snap, filter_engine.FilterProfiles())
         self._make_compared = make_compared
         self.compared = compared_filters.ComparedFilters(snap, {}, self._evaluate_class)
-        self.follow = follow or follower.Follower(snap, release_skew.checked(self._apply_configuration))
+        self.follow = follow or follower.Follower(snap, functools.partial(configuring.configure, [self]))
 
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:
@@ -84,10 +85,6 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     def instruments(self) -> Iterable[Instrument]:
         """The metrics that are no numbers of these statistics."""
         return node_metrics.instruments(self._snap)
-
-    def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
-        """Put a configuration in force. Raises: ValueError; then the one before stays."""
-        self.prepare(configuration)()
 
     def prepare(self, configuration: snapshot_pb2.Configuration) -> Callable[[], None]:
         """Make the engine of a configuration; what this returns puts it in force, and does not fail.

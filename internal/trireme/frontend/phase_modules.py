@@ -10,6 +10,9 @@ PROCESSES = MappingProxyType(
 )
 """The module of each phase's process: its `main` runs it."""
 
+TOGETHER = (("filter", "score"), ("bind",))
+"""In the frontend's process one server has the phases that follow the snapshot, and another has bind."""
+
 SHARED = (
     "aiohttp",
     "uvloop",
@@ -19,6 +22,7 @@ SHARED = (
     "trireme.rpc.grpc_server",
     "trireme.evaluation.column_cache",
     "trireme.phases.answering",
+    "trireme.phases.configuring",
     "trireme.phases.phase_metrics",
     "trireme.phases.phase_process",
     "trireme.phases.release_skew",

@@ -22,7 +22,7 @@ import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
-from trireme.phases import freed_memory, phase_metrics, release_skew
+from trireme.phases import configuring, freed_memory, phase_metrics
 from trireme.phases.process_flags import ProcessFlags
 from trireme.remote import plugin_statistics, remote_connection, remote_plugins
 from trireme.rpc import follower, grpc_server, listen_flags, parent_death
@@ -58,12 +58,6 @@ class _PhaseService(Protocol):
     @property
     def chains(self) -> Mapping[str, _Chain]: ...
     def statistics(self) -> Any: ...
-
-
-class _SharingService(_PhaseService, Protocol):
-    """A phase's service that may share its snapshot with another one."""
-
-    def prepare(self, configuration: snapshot_pb2.Configuration) -> Callable[[], None]: ...
 
 
 ServiceT = TypeVar("ServiceT", bound=_PhaseService)
@@ -185,41 +179,33 @@ def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
 @asynccontextmanager
 async def open_in_frontend(phases: Sequence[Phase[Any]]) -> AsyncIterator[Sequence[grpc_server.Service]]:
     """The services of phases that a frontend serves in its own process, on one snapshot with one stream of deltas."""
-    services: list[_SharingService] = []
-
-    def caller_identity() -> cycle_pb2.Cycle:
-        return follow.caller_identity()
-
-    def configure(configuration: snapshot_pb2.Configuration) -> None:
-        release_skew.check(configuration)
-        # All of them accept it, or it is in force for none.
-        for put_in_force in [each.prepare(configuration) for each in services]:
-            put_in_force()
-
+    services: list[Any] = []
     snap = snapshot.Snapshot()
-    follow = follower.Follower(snap, configure)
-    remotes = [remote_plugins.RemotePlugins(snap, caller_identity) for _ in phases]
+    follow = follower.Follower(snap, functools.partial(configuring.configure, services))
+    remotes = [remote_plugins.RemotePlugins(snap, follow.caller_identity) for _ in phases]
     services += [phase.make(snap, of_phase, follow) for phase, of_phase in zip(phases, remotes, strict=True)]
-    hosted = PhasePluginService(
-        follow.instance,
-        {phase.point: functools.partial(_chains_of, service) for phase, service in zip(phases, services, strict=True)},
-        [of_phase.connections.statistics for of_phase in remotes],
-    )
     try:
-        yield (
-            *shared_services(follow, hosted),
-            *(
-                grpc_server.Service(phase.descriptor, functools.partial(phase.add_to, service))
-                for phase, service in zip(phases, services, strict=True)
-            ),
-        )
+        yield _all_services(phases, services, remotes)
     finally:
         for of_phase in remotes:
             await of_phase.connections.close()
 
 
-def _chains_of(service: _PhaseService) -> Mapping[str, _Chain]:
-    return service.chains
+def _all_services(
+    phases: Sequence[Phase[Any]], services: Sequence[_PhaseService], remotes: Sequence[remote_plugins.RemotePlugins]
+) -> tuple[grpc_server.Service, ...]:
+    """What a process serves of these phases, which have one follower: their own services, and those that all have."""
+    follow = services[0].follow
+    of_phases = list(zip(phases, services, strict=True))
+    hosted = PhasePluginService(
+        follow.instance,
+        {phase.point: functools.partial(getattr, service, "chains") for phase, service in of_phases},
+        [each.connections.statistics for each in remotes],
+    )
+    own = (
+        grpc_server.Service(phase.descriptor, functools.partial(phase.add_to, service)) for phase, service in of_phases
+    )
+    return (*shared_services(follow, hosted), *own)
 
 
 @asynccontextmanager
@@ -237,9 +223,6 @@ async def open_services(
     snap = snapshot.Snapshot()
     remotes = remote_plugins.RemotePlugins(snap, caller_identity)
     service = phase.make(snap, remotes, None)
-    hosted = PhasePluginService(
-        service.follow.instance, {phase.point: lambda: service.chains}, [remotes.connections.statistics]
-    )
     measured = phase_metrics.serve_follower(
         flags.metrics_listen,
         phase.name,
@@ -263,10 +246,7 @@ async def open_services(
     extended = nullcontext() if phase.extension is None else phase.extension.serve(service, flags, own, supervisor)
     try:
         async with measured, extended:
-            yield (
-                *shared_services(service.follow, hosted),
-                grpc_server.Service(phase.descriptor, lambda server: phase.add_to(service, server)),
-            )
+            yield _all_services([phase], [service], [remotes])
     finally:
         await remotes.connections.close()
 

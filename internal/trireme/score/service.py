@@ -12,6 +12,7 @@ tests/contract/test_replica_metrics.py.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from grpc import aio
 from trireme.evaluation import request_errors, score_engine
 from trireme.evaluation.scoring import classes_in_turn, score_chain
 from trireme.framework import amounts, status
-from trireme.phases import answering, release_skew
+from trireme.phases import answering, configuring
 from trireme.registry import compared_plugins, score_profiles
 from trireme.remote import answer_recording, compared_scores, remote_score
 from trireme.rpc import follower
@@ -66,7 +67,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         self._engine = score_engine.ScoreEngine(snap, score_engine.ScoreProfiles())
         self._placed = 0
         self._batches = 0
-        self.follow = follow or follower.Follower(snap, release_skew.checked(self._apply_configuration))
+        self.follow = follow or follower.Follower(snap, functools.partial(configuring.configure, [self]))
 
     @property
     def chains(self) -> Mapping[str, score_chain.ScoreChain]:
@@ -79,10 +80,6 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         return ScorePhaseStatistics(
             self._placed, self._batches, engine.classes, engine.column_bytes, engine.slots_evaluated
         )
-
-    def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
-        """Put a configuration in force. Raises: ValueError; then the one before stays."""
-        self.prepare(configuration)()
 
     def prepare(self, configuration: snapshot_pb2.Configuration) -> Callable[[], None]:
         """Make the engine of a configuration; what this returns puts it in force, and does not fail.

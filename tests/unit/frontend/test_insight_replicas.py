@@ -130,6 +130,7 @@ async def test_decisions_go_with_the_next_message_and_none_is_sent_for_nothing()
     insight, _ = insight_of()
     sent: list[tuple[snapshot_pb2.SyncRequest, int, bytes]] = []
     replicas: Any = insight.replicas
+    replicas._tasks = {"i": None}
     replicas._links = {
         "i": SimpleNamespace(
             publish=lambda request, *rest: sent.append((snapshot_pb2.SyncRequest.FromString(request), *rest)),

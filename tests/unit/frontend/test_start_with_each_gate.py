@@ -49,7 +49,7 @@ def test_the_scheduler_works_with_the_gate(chosen: dict[str, bool]) -> None:
     try:
         message = phase_configuration.make_configuration(world.frontend.context.completed, {})
         for service in (FilterPhase, ScorePhase):
-            service(snapshot.Snapshot(), remote_makers.no_remote_plugin)._apply_configuration(message)
+            service(snapshot.Snapshot(), remote_makers.no_remote_plugin).prepare(message)()
         world.api.put_node("n", 4)
         world.deliver("nodes", 10)
         world.create("a", 1)

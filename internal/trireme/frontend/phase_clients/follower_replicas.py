@@ -78,8 +78,7 @@ class FollowerReplicas:
         self._takes_decisions = takes_decisions
         self._shared = {} if shared is None else shared
         self._links: dict[str, replica_link.ReplicaLink] = {}
-        # The addresses of those that another phase has follow.
-        self._borrowed: set[str] = set()
+        # Without those that another phase has follow.
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # The links' own tasks, and those that drain links to endpoints that are gone.
         self.supervisor = supervision.Supervisor()
@@ -120,19 +119,12 @@ class FollowerReplicas:
         """Replace the replicas' addresses. One that is gone gets no new calls; those under way go on."""
         for address in set(self._links) - set(addresses):
             link = self._links.pop(address)
-            if address in self._borrowed:
-                self._borrowed.remove(address)
-            else:
+            if address in self._tasks:
                 self._shared.pop(address, None)
                 self.supervisor.start(self._close_after_last_call(link, self._tasks.pop(address)))
         for address in addresses:
-            if address in self._links:
-                continue
-            if (of_other := self._shared.get(address)) is not None:
-                self._links[address] = of_other
-                self._borrowed.add(address)
-            else:
-                self._links[address] = self._open_link(address)
+            if address not in self._links:
+                self._links[address] = self._shared.get(address) or self._open_link(address)
         self._changed()
 
     def _open_link(self, address: str) -> replica_link.ReplicaLink:
@@ -147,7 +139,7 @@ class FollowerReplicas:
 
     def _following(self) -> list[replica_link.ReplicaLink]:
         """Those that this phase has follow."""
-        return [link for address, link in self._links.items() if address not in self._borrowed]
+        return [self._links[address] for address in self._tasks]
 
     async def _close_after_last_call(self, link: replica_link.ReplicaLink, task: asyncio.Task[None]) -> None:
         """Close a link to an endpoint that is gone once its calls have ended or reached their deadlines."""

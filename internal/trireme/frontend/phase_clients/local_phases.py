@@ -236,11 +236,10 @@ class LocalPhases:
             ]
             for phase, count in counts.items()
         }
-        followers = [phase for phase in in_process if phase != "bind"]
-        for together in (followers, [phase for phase in in_process if phase == "bind"]):
-            if together:
-                served = InProcessPhase(together, arguments.get(together[0], ()))
-                self._by_phase |= {phase: [served] for phase in together}
+        for together in phase_modules.TOGETHER:
+            if phases := [phase for phase in together if phase in in_process]:
+                served = InProcessPhase(phases, arguments.get(phases[0], ()))
+                self._by_phase |= {phase: [served] for phase in phases}
 
     def statistics(self) -> list[LocalPhaseStatistics]:
         """The state of each."""
