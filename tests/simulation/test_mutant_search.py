@@ -81,5 +81,6 @@ def test_a_run_differs_by_its_trace_or_a_violation(
         return outcome
 
     monkeypatch.setattr(mutant_search, "_unchanged", lambda: {"hashes": {"3": "same"}})
-    trial = mutant_search._run(SimpleNamespace(run=run), Trial(seed=2, differs=False), 0.0)  # type: ignore[arg-type]
+    runs: Any = SimpleNamespace(run=run)
+    trial = mutant_search._run(runs, Trial(seed=2, differs=False), 0.0)
     assert (trial.seed, trial.violation, trial.differs) == (3, violation, differs)

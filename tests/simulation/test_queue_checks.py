@@ -15,7 +15,7 @@ from trireme.queueing import scheduling_queue, transitions
 from trireme.queueing.groups import queue_groups
 from trireme.queueing.groups.queue_groups import GroupAttemptResult
 from trireme.queueing.scheduling_queue import SchedulingQueue
-from trireme.queueing.states import ACTIVE
+from trireme.queueing.states import ACTIVE, BackOff
 
 
 @pytest.fixture
@@ -71,8 +71,7 @@ def _forget_failure(queue: SchedulingQueue) -> None:
 
 
 def _wait_for_long(queue: SchedulingQueue) -> None:
-    pod = queue_builders.pod(queue, "failed")
-    pod.state = type(pod.state)(T0 + 60)  # type: ignore[call-arg]
+    queue_builders.pod(queue, "failed").state = BackOff(T0 + 60)
 
 
 def _mix_up(queue: SchedulingQueue) -> None:

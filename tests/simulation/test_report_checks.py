@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.simulation.placed_pods import PlacedPods
 from tests.simulation.report_checks import LAG_SECONDS, ReportChecks
-from trireme_kube.embedded.api.resources import EVENTS, NODES, PODS, Object, Resource
+from trireme_kube.embedded.api.resources import EVENTS, NODES, PODS, Resource
 from trireme_kube.embedded.storage.store import Store
 
 
@@ -21,7 +23,7 @@ class _Server:
             self.put(NODES, name)
         self.put(PODS, "bound", spec={"containers": [{"name": "c"}], "nodeName": "node-1"})
 
-    def put(self, resource: Resource, name: str, **fields: Object) -> None:
+    def put(self, resource: Resource, name: str, **fields: Any) -> None:
         namespace = {} if resource is NODES else {"namespace": "default"}
         self.store.put(resource, {"metadata": {"name": name, "uid": f"uid-{name}", **namespace}, **fields})
 
@@ -111,5 +113,5 @@ def test_a_condition_of_the_future_is_found(ahead: float, found: int) -> None:
 def test_an_event_names_the_node_of_its_pod(uid: str, message: str, found: list[str]) -> None:
     """If this fails, users look for a pod where it is not."""
     server = _Server()
-    server.put(EVENTS, "e", involvedObject={"uid": uid}, reason="Scheduled", message=message)  # type: ignore[arg-type]
+    server.put(EVENTS, "e", involvedObject={"uid": uid}, reason="Scheduled", message=message)
     assert server.checks.violations == found

@@ -424,27 +424,24 @@ def test_a_reading_is_trusted_until_its_time_and_no_longer(seconds: float, readi
     run(main)
 
 
-def test_what_was_read_for_one_caller_admits_no_other() -> None:
-    """Two calls at once, of whom the Lease shows the first as its holder."""
-
+@pytest.mark.parametrize(
+    ("holder", "version", "other", "reason", "readings"),
+    [
+        pytest.param(A, None, B, RefusalReason.NOT_HOLDER, 2, id="a-reading-of-its-own"),
+        pytest.param(B, 250, A, RefusalReason.STALE_EPOCH, 1, id="its-successor-was-admitted-meanwhile"),
+    ],
+)
+def test_what_was_read_for_the_holder_admits_no_other_that_calls_meanwhile(
+    holder: EpochClaim, version: int | None, other: EpochClaim, reason: RefusalReason, readings: int
+) -> None:
     async def main(setup: _Setup) -> None:
-        holder = asyncio.create_task(setup.leadership.admit(A, 10.0))
+        if version is not None:
+            setup.found = lease(holder.holder, version=version)
+        admitted = asyncio.create_task(setup.leadership.admit(holder, 10.0))
         await asyncio.sleep(0)
-        assert await setup.refused(B) is RefusalReason.NOT_HOLDER
-        assert (await holder).active
-        assert setup.readings == 2
-
-    run(main)
-
-
-def test_a_call_that_waited_while_its_successor_was_admitted_is_refused_without_a_reading() -> None:
-    async def main(setup: _Setup) -> None:
-        setup.found = lease(B.holder, version=250)
-        successor = asyncio.create_task(setup.leadership.admit(B, 10.0))
-        await asyncio.sleep(0)
-        assert await setup.refused(A) is RefusalReason.STALE_EPOCH
-        assert (await successor).active
-        assert setup.readings == 1
+        assert await setup.refused(other) is reason
+        assert (await admitted).active
+        assert setup.readings == readings
 
     run(main)
 

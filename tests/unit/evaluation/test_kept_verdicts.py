@@ -63,7 +63,7 @@ class Callers:
         self.answers = filter_answers.FilterAnswers(self.snap, self.chain, always_reserve=False)
         self.whims = any(isinstance(each, Whim) for each in plugins)
         self.known: dict[int, node_columns.NodeColumns] = {}
-        #: What classes that were asked about state beside requests.
+        #: The classes that were evaluated, without their requests.
         self.families: list[Kind] = []
 
     def ask(self, number: int) -> None:

@@ -420,7 +420,7 @@ def test_what_was_prepared_is_kept_though_another_plugin_refuses_the_pod() -> No
     refusing.prepare = None  # it is no slow one
     refusing.pre_filter = lambda *_: interfaces.PreFilterResult(status=status.unschedulable("Refusing", "no"))
     preparing_one: Any = slow
-    slow.pre_filter = lambda *_: interfaces.PreFilterResult(state=1)  # type: ignore[method-assign]
+    preparing_one.pre_filter = lambda *_: interfaces.PreFilterResult(state=1)
     chain = filter_chain.FilterChain([refusing, preparing_one])
     evaluator = filter_evaluator.FilterEvaluator(cluster.snap, {"p": chain})
     pod_class = cluster.snap.classes[CLASS]

@@ -176,9 +176,9 @@ def test_what_sets_a_pod_apart_is_its_identity_and_its_nomination() -> None:
     ids=["all", "the same", "one without", "a node that is gone", "the first without"],
 )
 async def test_nominated_pods_are_tried_together_as_long_as_their_nodes_are_different_ones(
-    nodes: list[str], tried: list[int]
+    nodes: list[str], tried: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two pods on one node are no two answers about it."""
+    """What filter says of a node is about one pod there, not about two."""
     cluster = Cluster([1, 1, 1])
     pods = _pods(cluster, len(nodes))
     for pod, node in zip(pods, nodes, strict=True):
@@ -194,7 +194,7 @@ async def test_nominated_pods_are_tried_together_as_long_as_their_nodes_are_diff
         columns = NodeColumns.complete(generation, (), np.zeros(3, dtype=np.int16), np.ones(3, dtype=np.int32))
         return FilterAnswer(columns=columns, admitted=len(slots))
 
-    cluster.filter_nominated = filter_nominated  # type: ignore[attr-defined]
+    monkeypatch.setattr(cluster, "filter_nominated", filter_nominated, raising=False)
     made = await cluster.attempts.attempt_nominated((PROFILE, pods[0].record.class_id), pods)
     assert called == ([tried] if tried else [])
     assert (made is None) == (not tried)
@@ -236,7 +236,7 @@ async def test_an_extender_that_fails_ends_the_attempt_by_error(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("nominated", [False, True])
-async def test_a_deferred_resize_that_has_room_places_nothing(nominated: bool) -> None:
+async def test_a_deferred_resize_that_has_room_places_nothing(nominated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kubelet resizes the pod where it is."""
     cluster = Cluster([1, 1])
     (pod,) = _pods(cluster, 1)
@@ -247,7 +247,7 @@ async def test_a_deferred_resize_that_has_room_places_nothing(nominated: bool) -
         columns = NodeColumns.complete(1, (), np.zeros(2, dtype=np.int16), np.ones(2, dtype=np.int32))
         return FilterAnswer(columns=columns, admitted=1)
 
-    cluster.filter_nominated = filter_nominated  # type: ignore[attr-defined]
+    monkeypatch.setattr(cluster, "filter_nominated", filter_nominated, raising=False)
     if nominated:
         cluster.queue.nominator.nominate(pod.record, "n0")
         made = await cluster.attempts.attempt_nominated((PROFILE, pod.record.class_id), [pod])

@@ -602,7 +602,7 @@ def test_missing_members_and_missing_pod_groups_are_reported() -> None:
 
 
 @pytest.mark.parametrize("code", [status_pb2.CODE_UNSCHEDULABLE, status_pb2.CODE_ERROR])
-async def test_what_preemption_does_not_succeed_with_is_neither_executed_nor_promised(
+async def test_where_preemption_fails_nothing_is_evicted_or_nominated(
     code: "status_pb2.Code.ValueType",
 ) -> None:
     cluster = Cluster([1], post_filters=("DefaultPreemption",))

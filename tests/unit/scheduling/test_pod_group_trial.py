@@ -279,7 +279,7 @@ async def test_members_that_cannot_be_read_fail_without_a_call() -> None:
 
 @pytest.mark.parametrize(("nominated", "calls"), [("", [3]), ("p0", [1, 2]), ("p1", [1, 1, 1]), ("p2", [2, 1])])
 async def test_a_member_that_is_nominated_is_tried_alone(nominated: str, calls: list[int]) -> None:
-    """Filter is asked about its node, which is no answer about the others."""
+    """Filter evaluates its node alone, which says nothing about the others."""
     cluster = Cluster([3])
     cluster.group(pod_group("g", 3))
     for number in range(3):

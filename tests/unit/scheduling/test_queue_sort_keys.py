@@ -521,7 +521,9 @@ def test_a_failed_call_is_repeated_once_at_a_time(world: World, sorter: Sorter) 
     assert sorted(sorter.calls[-1]) == ["a", "b", "c"]
 
 
-def test_a_pod_that_has_no_key_yet_is_called_about_by_who_asked_for_it(world: World, sorter: Sorter) -> None:
+def test_a_pod_that_has_no_key_yet_is_called_about_by_who_waits_for_it(
+    world: World, sorter: Sorter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is not in the queue, though it may have changed meanwhile: its place there cannot be kept."""
     sort_keys = _executor(world).remote.sort_keys
     original = sorter.sort_keys
@@ -530,7 +532,8 @@ def test_a_pod_that_has_no_key_yet_is_called_about_by_who_asked_for_it(world: Wo
         await asyncio.sleep(0.5)
         return await original(profile, pods)
 
-    sorter.sort_keys, sorter.failing = slow, {"p", "q"}  # type: ignore[method-assign]
+    monkeypatch.setattr(sorter, "sort_keys", slow)
+    sorter.failing = {"p", "q"}
     world.create("p", 1)
     world.create("q", 1)  # waits for the call about the first
     pod = world.frontend.scheduling.queue.contents.get("ns/q")
@@ -549,10 +552,10 @@ def test_a_pod_that_has_no_key_yet_is_called_about_by_who_asked_for_it(world: Wo
 def test_a_new_connection_to_the_plugin_is_called_from_then_on(world: World, sorter: Sorter, same: bool) -> None:
     world.set_available("filters", available=False)
     sort_keys = _executor(world).remote.sort_keys
-    again = Sorter()
+    again: Any = Sorter()
     if not same:
         again.name = "Another"
-    sort_keys.reconnect(again)  # type: ignore[arg-type]
+    sort_keys.reconnect(again)
     sort_keys.reconnect(None)
     world.create("p", 1)
     assert (again.called_about(), sorter.called_about()) == ((["p"], []) if same else ([], ["p"]))
@@ -564,7 +567,7 @@ def test_a_new_connection_to_the_plugin_is_called_from_then_on(world: World, sor
     ids=["no plugin", "ignored", "another plugin"],
 )
 def test_an_answer_that_comes_after_a_new_configuration_orders_the_pod_until_the_next_alone(
-    world: World, sorter: Sorter, then: str, levels: list[tuple[int, ...]]
+    world: World, sorter: Sorter, then: str, levels: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not where there is no plugin any more, or where it left the pod to its priority."""
     world.set_available("filters", available=False)
@@ -577,7 +580,8 @@ def test_an_answer_that_comes_after_a_new_configuration_orders_the_pod_until_the
         await asyncio.sleep(0.5)
         return answers
 
-    sorter.sort_keys, sorter.levels = slow, {"p": 7}  # type: ignore[method-assign]
+    monkeypatch.setattr(sorter, "sort_keys", slow)
+    sorter.levels = {"p": 7}
     sorter.ignores_failure, sorter.keyless = True, {"p"} if then == "ignored" else set()
     _configure(world, sorter, "v2")
     if then != "no plugin":

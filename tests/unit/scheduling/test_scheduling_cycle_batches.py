@@ -364,7 +364,9 @@ async def test_a_pause_of_placing_in_turn_counts_the_attempts() -> None:
     assert cluster.in_turn.most == 2
 
 
-async def test_a_pod_that_was_nominated_in_its_last_attempt_is_tried_on_its_node_alone() -> None:
+async def test_a_pod_that_was_nominated_in_its_last_attempt_is_tried_on_its_node_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Whether or not its object shows the nomination yet."""
     cluster = Batches([1, 1])
     cluster.pod("p", "a")
@@ -375,7 +377,7 @@ async def test_a_pod_that_was_nominated_in_its_last_attempt_is_tried_on_its_node
         asked.append(arguments[-1])
         return dataclasses.replace(await cluster.filter(PROFILE, 1, 1, cluster.cache.generation), admitted=1)
 
-    cluster.filter_nominated = filter_nominated  # type: ignore[attr-defined]
+    monkeypatch.setattr(cluster, "filter_nominated", filter_nominated, raising=False)
     batch = cluster.queue.pop(T0, 100)
     assert isinstance(batch, scheduling_queue.PodBatch)
     await cluster.run_cycle.run(batch)
