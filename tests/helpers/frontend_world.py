@@ -328,6 +328,11 @@ class World:
                 if call in self.pending_calls:
                     self.answer(call, "good")
 
+    def answer_until(self, rpc: str) -> None:
+        """Let a good answer come to each open call in turn, until the first is of this RPC."""
+        while (call := self.pending_calls[0]).rpc != rpc:
+            self.answer(call, "good")
+
     @property
     def idle(self) -> bool:
         """No call is pending, nobody waits for a decision, and everything was delivered."""

@@ -4,7 +4,7 @@ An extender's report cannot be verified from its response. A wrong one would lea
 neither bound nor retried; kube-scheduler has that gap. So a pod that is not confirmed within the time after which any
 other pod is retried is requeued, and the extender is called again.
 
-Tests: tests/unit/scheduling/test_never_lost.py.
+Tests: tests/unit/scheduling/test_never_lost.py, tests/unit/scheduling/test_bound_by_extenders.py.
 """
 
 import asyncio

@@ -6,6 +6,8 @@ hears of a failure. One whose key may be another now stays where it is until the
 is called about again here, until the pod has a key of what holds now, or is ordered by priority.
 
 Pods that need a key at the same time share a call, and while one is under way the next are gathered.
+
+Tests: tests/unit/scheduling/test_queue_sort_keys.py, tests/unit/scheduling/test_failed_sort_keys.py.
 """
 
 import asyncio

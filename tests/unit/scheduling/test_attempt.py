@@ -178,7 +178,7 @@ def test_what_sets_a_pod_apart_is_its_identity_and_its_nomination() -> None:
 async def test_nominated_pods_are_tried_together_as_long_as_their_nodes_are_different_ones(
     nodes: list[str], tried: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What filter says of a node is about one pod there, not about two."""
+    """The verdict about a node counts for one pod there, not for two."""
     cluster = Cluster([1, 1, 1])
     pods = _pods(cluster, len(nodes))
     for pod, node in zip(pods, nodes, strict=True):

@@ -3,15 +3,15 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.helpers.frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, SUCCESS, World
+from tests.helpers.frontend_world_api import PROFILE
 from tests.helpers.metric_values import counts, sums
-from trireme.extenders import reported_bound
 from trireme.framework import cluster_event, status
 from trireme.queueing import event_audience
 from trireme.scheduling import pre_binding
@@ -24,12 +24,6 @@ _WAIT.timeout.FromSeconds(600)
 _NOT_FOUND = 'node "n0" not found'
 
 
-def _answer_until(world: World, rpc: str) -> None:
-    """Answer calls until this one is pending."""
-    while (call := world.pending_calls[0]).rpc != rpc:
-        world.answer(call, "good")
-
-
 def _remove_node(world: World) -> None:
     world.api.remove("nodes", "n0")
     world.deliver("nodes", 1000)
@@ -40,7 +34,7 @@ def _wait_in_pre_bind(world: World, monkeypatch: pytest.MonkeyPatch, *answers: b
     results = itertools.chain([_WAIT, *answers], itertools.repeat(_WAIT))
     monkeypatch.setattr(world, "_prebind", lambda request: bind_pb2.PreBindResponse(results=[next(results)]))
     world.create("p", PREPARED_CPUS)
-    _answer_until(world, "PreBind")
+    world.answer_until("PreBind")
     world.answer(world.pending_calls[0], "good")
     assert world.frontend.scheduling.binding.pre_bind_wait(world.api.pods["p"]["metadata"]["uid"]) is not None
     assert not world.pending_calls
@@ -75,7 +69,7 @@ def test_a_pod_that_waits_on_permit_goes_back_when_its_node_goes(world: World) -
 def test_a_node_that_goes_while_permit_is_called_ends_the_wait(world: World) -> None:
     """The wait begins after the node's removal, and no further event comes."""
     world.create("p", GUARDED_CPUS)
-    _answer_until(world, "Permit")
+    world.answer_until("Permit")
     _remove_node(world)
     _assert_requeued(world, f"waiting on permit for pod: {_NOT_FOUND}")
 
@@ -84,7 +78,7 @@ def test_a_node_that_goes_while_permit_is_called_ends_the_wait(world: World) -> 
 def test_a_pod_is_not_bound_to_a_node_that_went_before(world: World, rpc: str) -> None:
     """Whatever plugins answer: they may not look at the node."""
     world.create("p", 1 if rpc == "Permit" else PREPARED_CPUS)
-    _answer_until(world, rpc)
+    world.answer_until(rpc)
     _remove_node(world)
     _assert_requeued(world, _NOT_FOUND)
 
@@ -107,7 +101,7 @@ def test_what_pre_bind_wrote_is_undone_when_bind_fails(
 
     monkeypatch.setattr(world.api, "apply", note)
     world.create("p", PREPARED_CPUS)
-    _answer_until(world, "Bind")
+    world.answer_until("Bind")
     assert undone == []
     world.answer(world.pending_calls[0], "bad")
     _assert_requeued(world, "the API server says no")
@@ -119,7 +113,7 @@ def test_what_pre_bind_has_not_written_is_not_undone(world: World, monkeypatch: 
     reserved = filter_pb2.Reservation(status=SUCCESS, state=b"what to undo")
     monkeypatch.setattr(world, "_reserve", lambda request: filter_pb2.ReserveResponse(reservations=[reserved]))
     world.create("p", 1)
-    _answer_until(world, "Permit")
+    world.answer_until("Permit")
     assert [call.rpc for call in world.pending_calls] == ["Permit"]
     undone: list[object] = []
 
@@ -159,7 +153,7 @@ def test_devices_stay_assumed_until_the_cache_shows_what_pre_bind_wrote(
 
     monkeypatch.setattr(world.frontend.scheduling.binding, "_until_claim_shown", until_claim_shown)
     world.create("p", PREPARED_CPUS)
-    _answer_until(world, "Bind")
+    world.answer_until("Bind")
     world.answer(world.pending_calls[0], "bad")
     _assert_requeued(world, "the API server says no")
     assert sorted(shown) == [("ns", "c"), ("ns", "d")]
@@ -231,18 +225,15 @@ def test_an_allowed_pod_is_bound_to_its_node(world: World) -> None:
     assert world.api.pods["p"]["spec"]["nodeName"] == "n0"
 
 
-_PROFILE = "default-scheduler"
-
-
 @pytest.mark.parametrize("rpc", ["Permit", "PreBindPreFlight", "PreBind", "Bind", "Unreserve"])
 def test_whoever_leads_no_more_has_no_call_under_way(world: World, rpc: str) -> None:
     """The next leader's calls about the same pods would race with them."""
     world.create("p", PREPARED_CPUS)
     if rpc == "Unreserve":
-        _answer_until(world, "Reserve")
+        world.answer_until("Reserve")
         world.answer(world.pending_calls[0], "bad")
     else:
-        _answer_until(world, rpc)
+        world.answer_until(rpc)
     assert rpc in world.pending_rpcs()
     world.loop.run_until_complete(world.frontend.scheduling.close())
     assert rpc not in world.pending_rpcs()
@@ -266,7 +257,7 @@ def test_a_pod_that_permit_refuses_has_the_message_of_its_node_alone(
 
 def test_where_permit_cannot_be_called_the_pod_goes_back(world: World) -> None:
     world.create("p", 1)
-    _answer_until(world, "Permit")
+    world.answer_until("Permit")
     world.answer(world.pending_calls[0], "down")
     _assert_requeued(world, "running Permit plugins: UNAVAILABLE: down")
     ((why, _),) = world.frontend.scheduling.reporter.last_statuses(world.api.pods["p"]["metadata"]["uid"])
@@ -296,7 +287,7 @@ def test_an_earlier_wait_on_permit_does_not_depend_on_its_node_any_more(world: W
 def test_the_expected_node_is_written_before_the_pod_is_prepared(world: World) -> None:
     """Others leave the room alone while volumes are provisioned, also other schedulers."""
     world.create("p", PREPARED_CPUS)
-    _answer_until(world, "PreBindPreFlight")
+    world.answer_until("PreBindPreFlight")
     world.answer(world.pending_calls[0], "good")
     (apply,) = (call for call in world.pending_calls if call.rpc == "Apply")
     assert "PreBind" not in world.pending_rpcs()
@@ -308,7 +299,7 @@ def test_the_expected_node_is_written_before_the_pod_is_prepared(world: World) -
 def test_the_expected_node_is_written_after_an_earlier_condition(world: World) -> None:
     """Written in the other order, the condition clears the nomination that was meant to stay."""
     world.create("p", PREPARED_CPUS)
-    _answer_until(world, "Reserve")
+    world.answer_until("Reserve")
     world.answer(world.pending_calls[0], "bad")
     world.loop.advance(20)
     condition = next(call for call in world.pending_calls if call.rpc == "Apply")
@@ -329,15 +320,15 @@ def test_the_expected_node_is_written_after_an_earlier_condition(world: World) -
 def test_remote_plugins_of_bind_get_the_pods_fields(world: World) -> None:
     """They have no snapshot to look a class up in; and no other profile pays for the fields."""
     world.create("a", 1)
-    _answer_until(world, "Permit")
+    world.answer_until("Permit")
     assert not world.pending_calls[0].request.cycle.HasField("pod")
     world.answer_all()
-    world.frontend.scheduling.roles.remote.add(_PROFILE)
+    world.frontend.scheduling.roles.remote.add(PROFILE)
     world.create("b", 1)
-    _answer_until(world, "Permit")
+    world.answer_until("Permit")
     cycle = world.pending_calls[0].request.cycle
     assert cycle.pod.spec.containers[0].resources.requests["cpu"].string == "1"
-    assert (cycle.profile, cycle.generation > 0) == (_PROFILE, True)
+    assert (cycle.profile, cycle.generation > 0) == (PROFILE, True)
 
 
 @pytest.mark.parametrize("how", ["good", "bad"])
@@ -350,19 +341,19 @@ def test_remote_plugins_are_notified_of_bound_pods_alone(
         notified.extend(f"{item.pod.name} on {item.node_name}" for item in request.items)
 
     monkeypatch.setattr(world.frontend.phases.links.binders, "post_bind", post_bind)
-    world.frontend.scheduling.roles.post_bind.add(_PROFILE)
+    world.frontend.scheduling.roles.post_bind.add(PROFILE)
     world.create("p", 1)
-    _answer_until(world, "Bind")
+    world.answer_until("Bind")
     world.answer(world.pending_calls[0], how)
     assert notified == (["p on n0"] if how == "good" else [])
     found = counts(world.frontend.context.metrics.instruments.point_seconds)
-    assert found.get(f"PostBind Success {_PROFILE}", 0) == len(notified)
+    assert found.get(f"PostBind Success {PROFILE}", 0) == len(notified)
 
 
 def test_a_pod_whose_binding_fails_wakes_those_that_wait_for_its_room(world: World) -> None:
     """Nothing else does: the pod was never seen on the node."""
     world.create("p", 2)
-    _answer_until(world, "Bind")
+    world.answer_until("Bind")
     bind = world.pending_calls[0]
     world.create("q", 2)
     while others := [call for call in world.pending_calls if call is not bind]:
@@ -378,7 +369,7 @@ def test_a_pod_whose_binding_fails_wakes_those_that_wait_for_its_room(world: Wor
 def test_a_pod_that_is_seen_bound_leaves_no_room_where_its_binding_fails(world: World) -> None:
     """It is on the node, whatever bind says: others would be placed on its room."""
     world.create("p", 2)
-    _answer_until(world, "Bind")
+    world.answer_until("Bind")
     bind = world.pending_calls[0]
     assert world.api.bind(bind.request) == ""
     world.deliver("pods", 1000)
@@ -396,7 +387,7 @@ def test_the_expected_node_is_not_written_where_that_is_turned_off() -> None:
         world.api.put_node("n0", 3)
         world.deliver("nodes", 1)
         world.create("p", PREPARED_CPUS)
-        _answer_until(world, "PreBind")
+        world.answer_until("PreBind")
         assert "nominatedNodeName" not in world.api.pods["p"]["status"]
         world.answer_all()
         assert world.api.pods["p"]["spec"]["nodeName"] == "n0"
@@ -428,7 +419,7 @@ def test_the_wait_for_devices_is_an_event_and_is_recorded_by_driver(
     answers = iter([wait, bind_pb2.PreBindResult(status=answer)])
     monkeypatch.setattr(world, "_prebind", lambda request: bind_pb2.PreBindResponse(results=[next(answers)]))
     world.create("p", PREPARED_CPUS)
-    _answer_until(world, "PreBind")
+    world.answer_until("PreBind")
     world.loop.advance(2.0)
     world.answer(world.pending_calls[0], "good")
     world.loop.advance(pre_binding.LOOK_AGAIN_SECONDS)
@@ -436,19 +427,9 @@ def test_the_wait_for_devices_is_an_event_and_is_recorded_by_driver(
     world.answer(next(call for call in world.pending_calls if call.rpc == "PreBind"), "good")
     instruments = world.frontend.context.metrics.instruments
     waited = pre_binding.LOOK_AGAIN_SECONDS + 3.0
-    assert sums(instruments.device_seconds) == {f"{_PROFILE} slow {outcome}": (1, waited)}
-    assert counts(instruments.device_attempts) == {f"{_PROFILE} slow {outcome}": 1}
+    assert sums(instruments.device_seconds) == {f"{PROFILE} slow {outcome}": (1, waited)}
+    assert counts(instruments.device_attempts) == {f"{PROFILE} slow {outcome}": 1}
     assert events == [("ns/p", "n0")]
-
-
-@pytest.fixture(name="extended")
-def _extended() -> Iterator[World]:
-    """One node of three CPUs, and an extender that binds."""
-    world = World(extended=True)
-    world.api.put_node("n0", 3)
-    world.deliver("nodes", 1)
-    yield world
-    world.close()
 
 
 def test_a_pod_that_is_bound_makes_room_while_others_of_its_call_are_not(
@@ -474,68 +455,6 @@ def test_a_pod_that_is_bound_makes_room_while_others_of_its_call_are_not(
     world.loop.call_soon(others.set)
     world.loop.advance(1)
     assert (room, binding._room._pods) == ([2, 1, 0], 0)
-
-
-def test_a_pod_that_an_extender_bound_is_reported_and_notified_as_others(
-    extended: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    notified: list[str] = []
-
-    async def post_bind(request: bind_pb2.PostBindRequest) -> None:
-        notified.extend(item.pod.name for item in request.items)
-
-    monkeypatch.setattr(extended.frontend.phases.links.binders, "post_bind", post_bind)
-    extended.frontend.scheduling.roles.post_bind.add(_PROFILE)
-    extended.create("p", 1)
-    _answer_until(extended, "ExtenderBind")
-    extended.loop.advance(2.5)
-    extended.answer(extended.pending_calls[0], "good")
-    instruments = extended.frontend.context.metrics.instruments
-    assert sums(instruments.point_seconds)[f"Bind Success {_PROFILE}"] == (1, 2.5)
-    assert counts(instruments.schedule_attempts) == {f"scheduled {_PROFILE}": 1}
-    assert notified == ["p"]
-    assert extended.frontend.scheduling.binding.binding_count == 0
-
-
-def test_a_pod_that_an_ignorable_extender_fails_to_bind_is_bound_without_it(extended: World) -> None:
-    extended.create("p", 1)
-    _answer_until(extended, "ExtenderBind")
-    assert "Bind" not in extended.pending_rpcs()
-    extended.answer(extended.pending_calls[0], "down")
-    assert "Bind" in extended.pending_rpcs()
-    extended.answer_all()
-    assert extended.api.pods["p"]["spec"]["nodeName"] == "n0"
-    assert extended.frontend.scheduling.binding.binding_count == 0
-
-
-@pytest.mark.parametrize("leads", [True, False])
-def test_a_pod_that_an_extender_only_says_it_bound_is_requeued_while_this_frontend_leads(
-    extended: World, leads: bool
-) -> None:
-    extended.create("p", 1)
-    _answer_until(extended, "ExtenderBind")
-    extended.answer(extended.pending_calls[0], "lie")
-    if not leads:
-        extended.loop.run_until_complete(extended.frontend.scheduling.close())
-    extended.loop.advance(reported_bound.BELIEVED_SECONDS + 1)
-    requeued = counts(extended.frontend.context.metrics.instruments.schedule_attempts).get(f"error {_PROFILE}", 0)
-    assert requeued == (1 if leads else 0)
-    statuses = extended.frontend.scheduling.reporter.last_statuses(extended.api.pods["p"]["metadata"]["uid"])
-    reason = status.Reason.of("boundByExtender", {"node": "n0"})
-    assert [each.reasons for each, _ in statuses] == ([(reason,)] if leads else [])
-
-
-def test_pods_of_a_class_that_extenders_look_at_are_tried_one_by_one(extended: World) -> None:
-    """Their answers are about one pod."""
-    extended.create("first", 1)
-    for name in ("a", "b"):
-        extended.create(name, 1)
-    while extended.pending_calls:
-        extended.answer_all()
-    for each in ("first", "a", "b"):
-        assert extended.api.pods[each]["spec"]["nodeName"] == "n0"
-    asked = counts(extended.frontend.context.metrics.instruments.batch_attempts)
-    assert asked == {f"{_PROFILE} no_hint": 3}
 
 
 def test_a_deleted_pod_waits_on_permit_no_more(world: World) -> None:
@@ -564,7 +483,7 @@ def test_a_deleted_pod_is_in_pre_bind_no_more(world: World, monkeypatch: pytest.
 def test_a_pod_that_was_deleted_before_pre_bind_is_not_prepared(world: World) -> None:
     """Nobody would undo what is prepared for it."""
     world.create("p", PREPARED_CPUS)
-    _answer_until(world, "PreBindPreFlight")
+    world.answer_until("PreBindPreFlight")
     world.api.remove("pods", "p")
     world.deliver("pods", 1000)
     while world.pending_calls:
@@ -579,19 +498,6 @@ def test_a_wait_for_a_volume_is_no_wait_for_devices(world: World, monkeypatch: p
     monkeypatch.setattr(reporter, "report_devices_pending", lambda pod, node: pending.append(pod.key))
     _wait_in_pre_bind(world, monkeypatch)
     assert pending == []
-
-
-def test_a_pod_that_its_extender_does_not_bind_is_requeued(extended: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(*_: object) -> status.Status:
-        return status.error("", "no licence")
-
-    monkeypatch.setattr(extended.frontend.scheduling.binding._http_extenders, "bind", refuse)
-    extended.create("p", 1)
-    while extended.pending_calls and extended.pending_calls[0].rpc != "Apply":
-        extended.answer(extended.pending_calls[0], "good")
-    assert extended.frontend.scheduling.binding.binding_count == 0
-    assert extended.frontend.cluster.cache.statistics().assumed_pods == 0
-    assert counts(extended.frontend.context.metrics.instruments.schedule_attempts) == {f"error {_PROFILE}": 1}
 
 
 @pytest.mark.parametrize(
@@ -621,7 +527,7 @@ def test_the_removal_of_a_pod_that_is_not_bound_wakes_those_that_it_may_have_kep
     world.create("p", {"the wait on Permit": GUARDED_CPUS, "PreBind": PREPARED_CPUS}.get(step, 1))
     uid = world.api.pods["p"]["metadata"]["uid"]
     if step == "Bind":
-        _answer_until(world, "Bind")
+        world.answer_until("Bind")
         world.answer(world.pending_calls[0], "bad")
     world.answer_all()
     if step == "the wait on Permit":
@@ -635,7 +541,7 @@ def test_the_removal_of_a_pod_that_is_not_bound_wakes_those_that_it_may_have_kep
 def test_pods_that_were_all_deleted_have_no_fields_for_remote_plugins(world: World) -> None:
     """Nothing is known of their class any more; their binding ends by itself."""
     scheduling = world.frontend.scheduling
-    scheduling.roles.remote.add(_PROFILE)
-    cycle = cycle_pb2.Cycle(profile=_PROFILE)
+    scheduling.roles.remote.add(PROFILE)
+    cycle = cycle_pb2.Cycle(profile=PROFILE)
     pods: Any = [SimpleNamespace(pod=SimpleNamespace(uid=uid)) for uid in ("gone", "gone-too")]
     assert scheduling.binding._cycle_with_pod_for_remote_plugins(cycle, pods) is cycle

@@ -1,21 +1,17 @@
 """The cycle of a group: all that fit are bound or none is, each step seen by the next, and everything undone."""
 
-import itertools
 from typing import Any
 
 import pytest
 
-from tests.helpers import pod_group_cluster
 from tests.helpers.pod_group_builders import pod_group, too_few
 from tests.helpers.pod_group_cluster import Cluster
 from trireme.framework import status
 from trireme.plugin_api.placements import PlacementProgress
 from trireme.plugins.gang_scheduling import placement_feasible
-from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingForGroup
 from trireme.scheduling import ports
-from trireme.scheduling.groups import pod_group_conditions
-from trireme.v1 import bind_pb2, filter_phase_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, filter_phase_pb2, status_pb2
 from trireme.wire.phase_answers import PlaceAnswer
 
 UNSCHEDULABLE = 'parent pod group "g" is unschedulable'
@@ -404,203 +400,6 @@ async def test_a_gang_refused_before_any_pod_was_tried_is_an_error_of_dynamic_re
     assert cluster.conditions == [("False", "SchedulerError", text)]
 
 
-CLAIM = ("resource_claim", "ns", "c")
-
-
-def _shared_claim(cluster: Cluster) -> None:
-    """A claim that Reserve allocates for each pod."""
-    entry = snapshot_pb2.ClusterObject()
-    entry.resource_claim.metadata.namespace, entry.resource_claim.metadata.name = CLAIM[1:]
-    entry.resource_claim.metadata.resource_version = "1"
-    cluster.cache.set_object(entry)
-    cluster.reserving = True
-    assumed = snapshot_pb2.ClusterObject(assumed=True)
-    assumed.resource_claim.CopyFrom(entry.resource_claim)
-    assumed.resource_claim.status.allocation.devices.results.add(device="d")
-    cluster.assuming.append(assumed)
-
-
-async def test_a_claim_is_open_to_the_group_while_it_is_tried_and_no_longer() -> None:
-    """Members share it within one trial; who comes when they are being bound must wait for it."""
-    cluster = Cluster([2, 1])
-    _shared_claim(cluster)
-    cluster.group(pod_group("g", 2))
-    for number, kind in enumerate("ab"):
-        cluster.add(f"p{number}", "g", kind, now=1_000_000.0 + number)
-    seen: list[str] = []
-
-    def meanwhile() -> None:
-        entry = cluster.cache.get_assumed(*CLAIM)
-        assert entry is not None
-        seen.append(entry.open_to_group)
-
-    cluster.meanwhile = meanwhile
-    await cluster.run()
-    assert cluster.nodes == {"p0": "n0", "p1": "n0"}
-    meanwhile()
-    assert seen == ["", "g", ""]
-    cluster.cache.forget_objects("uid-p0")
-    entry = cluster.cache.get_assumed(*CLAIM)
-    assert entry is not None
-    assert entry.assumed, "the other one still goes for it"
-
-
-async def test_a_gang_that_does_not_fit_leaves_no_claim_assumed() -> None:
-    """Its devices would be nobody's."""
-    cluster = Cluster([2])
-    _shared_claim(cluster)
-    cluster.group(pod_group("g", 3))
-    for number in range(3):
-        cluster.add(f"p{number}", "g")
-    await cluster.run()
-    entry = cluster.cache.get_assumed(*CLAIM)
-    assert entry is not None
-    assert not entry.resource_claim.status.HasField("allocation")
-
-
-@pytest.mark.parametrize(("topology", "constrained"), [*itertools.product([False, True], repeat=2)])
-async def test_unusable_claims_of_a_group_are_released_without_preemption(topology: bool, constrained: bool) -> None:
-    """The group would wait forever for devices where it does not fit; filter is called once, after the trial.
-
-    A group with a topology constraint that counts releases none.
-    """
-    cluster = Cluster([1], post_filters=("DynamicResources",), racks=["a"], topology=topology)
-    group = pod_group("g", 2)
-    if constrained:
-        group.spec.scheduling_constraints.topology.add(key="rack")
-    group.spec.resource_claims.add(name="c", resource_claim_name="c")
-    cluster.group(group)
-    for number in range(2):
-        cluster.add(f"p{number}", "g")
-
-    def release(
-        request: filter_phase_pb2.ListReleasableClaimsRequest,
-    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
-        out = filter_phase_pb2.ListReleasableClaimsResponse()
-        out.status.code = status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE
-        out.status.messages.append("ResourceClaim unreserved for PodGroup")
-        out.actions.add(pod=request.tried[0].pod, remove_claim_user=bind_pb2.RemoveClaimUser(name="c"))
-        return out
-
-    cluster.release = release
-    await cluster.run()
-    if constrained and topology:
-        assert cluster.group_questions == []
-        return
-    (request,) = cluster.group_questions
-    assert request.scheduled == 0
-    assert [member.pod.name for member in request.tried] == ["p0", "p1"]
-    assert [action.remove_claim_user.name for action in cluster.preempting] == ["c"]
-    whole = f"{too_few(2, 1, 1, 0)}, ResourceClaim unreserved for PodGroup"
-    ((value, reason, text),) = cluster.conditions
-    assert (value, reason, text.endswith(whole)) == ("False", "Unschedulable", True)
-
-
-def test_a_condition_is_written_when_it_changes_and_never_reverted() -> None:
-    """Once a group has been scheduled, extra pods that do not fit say nothing of it."""
-    clock = [5.0]
-    conditions, written = _conditions(clock)
-    group = pod_group("g", 2)
-    group.metadata.generation = 3
-    conditions.set_condition(group, "Unschedulable", "a")
-    clock[0] = 6.0
-    conditions.set_condition(group, "Unschedulable", "a")
-    conditions.set_condition(group, "Unschedulable", "b")
-    conditions.set_condition(group, "Scheduled", "")
-    conditions.set_condition(group, "SchedulerError", "c")
-    said = [action.set_group_condition.condition for action in written]
-    assert [(each.status, each.message, each.last_transition_time.seconds) for each in said] == [
-        ("False", "a", 5),
-        ("False", "b", 5),
-        ("True", "", 6),
-    ]
-    assert {(action.pod.uid, action.set_group_condition.condition.observed_generation) for action in written} == {
-        ("uid-of-g", 3)
-    }
-
-
-def _conditions(
-    clock: list[float], ahead: float = 0.0
-) -> tuple[pod_group_conditions.PodGroupConditions, list[bind_pb2.Action]]:
-    written: list[bind_pb2.Action] = []
-    recorder: Any = None
-    return pod_group_conditions.PodGroupConditions(
-        lambda action, priority: written.append(action), recorder, lambda: clock[0], lambda: clock[0] + ahead
-    ), written
-
-
-def _reasons(written: list[bind_pb2.Action]) -> list[str]:
-    return [action.set_group_condition.condition.reason for action in written]
-
-
-def test_a_removed_condition_is_written_again() -> None:
-    """What counts is what the group shows: a group that is set back would never be said to wait, or to be scheduled."""
-    conditions, written = _conditions([5.0])
-    group = pod_group("g", 2)
-    group.metadata.resource_version = "1"
-    conditions.set_condition(group, "Scheduled", "")
-    group.metadata.resource_version = "2"
-    group.status.conditions.append(written[0].set_group_condition.condition)
-    conditions.set_condition(group, "Unschedulable", "a")
-    group.metadata.resource_version = "3"
-    group.status.ClearField("conditions")
-    conditions.set_condition(group, "Unschedulable", "a")
-    assert _reasons(written) == ["Scheduled", "Unschedulable"]
-
-
-def test_the_condition_of_a_group_that_is_scheduled_again_names_its_generation() -> None:
-    conditions, written = _conditions([5.0])
-    group = pod_group("g", 2)
-    for group.metadata.generation in (3, 3, 4):
-        conditions.set_condition(group, "Scheduled", "")
-    assert [action.set_group_condition.condition.observed_generation for action in written] == [3, 4]
-
-
-def test_a_condition_that_never_arrived_is_written_again() -> None:
-    """A write that failed would leave the group without a condition for good; one that is under way is not repeated."""
-    clock = [5.0]
-    conditions, written = _conditions(clock, ahead=1e9)
-    for clock[0] in (5.0, 6.0, 16.0):
-        conditions.set_condition(pod_group("g", 2), "Scheduled", "")
-    assert _reasons(written) == ["Scheduled", "Scheduled"]
-    times = {action.set_group_condition.condition.last_transition_time.seconds for action in written}
-    assert times == {10**9 + 5, 10**9 + 16}, "what is written is by the wall clock"
-
-
-class _Recorder:
-    """Remembers events."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, str, str, str, str]] = []
-
-    def record(self, regarding: Any, kind: str, reason: str, action: str, note: str, controller: str) -> None:
-        self.told.append((regarding.kind, regarding.name, kind, reason, note))
-
-
-def test_missing_members_and_missing_pod_groups_are_reported() -> None:
-    """A gang with too few pods tells it of its PodGroup; pods without a PodGroup are told themselves."""
-    recorder: Any = _Recorder()
-    unread_clock = float
-    conditions = pod_group_conditions.PodGroupConditions(
-        lambda action, priority: None, recorder, unread_clock, unread_clock
-    )
-    cluster = Cluster([9])
-    cluster.group(pod_group("g", 3))
-    for group in ("g", "lost"):
-        for number in range(2):
-            cluster.add(f"{group}{number}", group)
-    for key in ("ns/g", "ns/lost"):
-        state = cluster.queue.groups.registry.get(GroupKey(key))
-        assert state is not None
-        conditions.record_waiting(state, "for PodGroup ns/lost to appear")
-    lost = "waiting for PodGroup ns/lost to appear"
-    assert recorder.told == [
-        ("PodGroup", "g", "Warning", "WaitingForPods", "waiting for minCount (3) pods to appear: 2 are there"),
-        ("Pod", "lost0", "Warning", "WaitingForPodGroup", lost),
-        ("Pod", "lost1", "Warning", "WaitingForPodGroup", lost),
-    ]
-
-
 @pytest.mark.parametrize("code", [status_pb2.CODE_UNSCHEDULABLE, status_pb2.CODE_ERROR])
 async def test_where_preemption_fails_nothing_is_evicted_or_nominated(
     code: "status_pb2.Code.ValueType",
@@ -624,23 +423,6 @@ async def test_where_preemption_fails_nothing_is_evicted_or_nominated(
     assert cluster.failures["p0"].nominated_node in (None, "")
 
 
-async def test_filter_gets_what_reserve_answered_about_members_whose_claims_may_be_released() -> None:
-    """Which devices a member would get decides about its claims."""
-    cluster = Cluster([1], post_filters=("DynamicResources",))
-    cluster.reserving = True
-    group = pod_group("g", 2)
-    group.spec.resource_claims.add(name="c", resource_claim_name="c")
-    cluster.group(group)
-    for number in range(2):
-        cluster.add(f"p{number}", "g", str(number), now=1_000_000.0 + number)
-    cluster.release = lambda request: filter_phase_pb2.ListReleasableClaimsResponse(
-        status=status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE)
-    )
-    await cluster.run()
-    (request,) = cluster.group_questions
-    assert [member.state for member in request.tried] == [b"p0", b""]
-
-
 @pytest.mark.parametrize("plugins", [("Unknown", "DefaultPreemption"), ("DynamicResources", "Unknown")])
 async def test_a_post_filter_plugin_of_an_unknown_kind_is_left_out(plugins: tuple[str, str]) -> None:
     cluster = Cluster([0], post_filters=plugins)
@@ -653,47 +435,6 @@ async def test_a_post_filter_plugin_of_an_unknown_kind_is_left_out(plugins: tupl
     alone.add("p0", "g")
     await alone.run()
     assert alone.conditions[0][2] == text
-
-
-@pytest.mark.parametrize("failed", ["", "forbidden"])
-async def test_a_claim_that_is_not_released_is_logged(
-    failed: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Nothing else shows it: the group waits for devices, and its next attempt tries again."""
-    cluster = Cluster([1], post_filters=("DynamicResources",))
-    group = pod_group("g", 2)
-    group.spec.resource_claims.add(name="c", resource_claim_name="c")
-    cluster.group(group)
-    for number in range(2):
-        cluster.add(f"p{number}", "g")
-
-    def release(request: filter_phase_pb2.ListReleasableClaimsRequest) -> Any:
-        out = filter_phase_pb2.ListReleasableClaimsResponse(
-            status=status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE)
-        )
-        out.actions.add(pod=request.tried[0].pod, remove_claim_user=bind_pb2.RemoveClaimUser(name="c"))
-        return out
-
-    async def execute(_: object) -> str:
-        return failed
-
-    cluster.release = release
-    monkeypatch.setattr(pod_group_cluster._Preempting, "execute", lambda _, actions: execute(actions))
-    await cluster.run()
-    logged = [text for text in caplog.messages if "cannot use are not released: forbidden" in text]
-    assert len(logged) == bool(failed)
-
-
-async def test_pods_with_claims_of_their_own_may_have_some_to_release() -> None:
-    """Whether or not their group has any."""
-    cluster = Cluster([0], post_filters=("DynamicResources",))
-    cluster.group(pod_group("g", 1))
-    cluster.add("p0", "g", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
-    cluster.release = lambda request: filter_phase_pb2.ListReleasableClaimsResponse(
-        status=status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE)
-    )
-    await cluster.run()
-    assert len(cluster.group_questions) == 1
 
 
 async def test_a_pod_is_evicted_only_where_that_makes_room() -> None:
@@ -726,21 +467,6 @@ async def test_members_must_agree_with_those_that_are_being_bound() -> None:
         "all pods in a pod group hierarchy should have the same preemption policy, "
         'got PreemptLowerPriority ("p0") and Never'
     )
-
-
-class _WithoutGroupClaims(Cluster):
-    group_claims = False
-
-
-async def test_claims_of_a_group_count_only_where_that_is_enabled() -> None:
-    cluster = _WithoutGroupClaims([1], post_filters=("DynamicResources",))
-    group = pod_group("g", 2)
-    group.spec.resource_claims.add(name="c", resource_claim_name="c")
-    cluster.group(group)
-    for number in range(2):
-        cluster.add(f"p{number}", "g")
-    await cluster.run()
-    assert cluster.group_questions == []
 
 
 async def test_members_that_score_places_nowhere_fail_by_its_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ Source: pkg/scheduler/schedule_one_podgroup.go updateInitiallyScheduledCondition
 
 Also change: docs/pod-groups.md.
 
-Tests: tests/unit/scheduling/test_pod_group_cycle.py.
+Tests: tests/unit/scheduling/test_pod_group_conditions.py.
 """
 
 from collections.abc import Callable

@@ -7,7 +7,7 @@ are scheduled, as for single pods, and the members are nominated for the nodes t
 
 Source: pkg/scheduler/framework/preemption/podgrouppreemption.go, RunPodGroupPostFilterPlugins.
 
-Tests: tests/unit/scheduling/test_pod_group_cycle.py.
+Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/scheduling/test_pod_group_claims.py.
 """
 
 import contextlib
